@@ -1,0 +1,1 @@
+"""The only home of transformers: models, tokens, and the observation of real attention."""

@@ -1,0 +1,1 @@
+"""Exact attention and its statistics: the numeric heart."""

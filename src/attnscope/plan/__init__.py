@@ -1,0 +1,1 @@
+"""What attention costs: bytes and FLOPs of any config; standard library only."""

@@ -1,0 +1,1 @@
+"""The file format of a captured run; numpy only."""
