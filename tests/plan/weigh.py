@@ -1,0 +1,206 @@
+"""Weigh real caches: build a model on the meta device, run it, add up every cache tensor.
+
+The idea: nothing of the planner is in here. A family of the installed transformers is built from
+its own configuration class (with fewer layers where the default is large), run forward once at two
+lengths with `DynamicCache(config=...)`, and every tensor found in the cache is counted. On the
+meta device no number is computed, so size costs nothing. Each family runs in a forked process
+with a limit on time and memory, so that one broken family is one line in the table.
+
+Not here: the comparison with the plan (sweep.py).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import resource
+import signal
+import sys
+import time
+import traceback
+import warnings
+from typing import Any
+
+SECONDS = 150
+MEMORY = 5 << 30
+SHORT = 40
+
+Weighed = dict[str, Any]
+
+
+def families() -> dict[str, str]:
+    """Every causal-LM family of the installed transformers: model type and class name."""
+    from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING_NAMES
+
+    names: dict[str, Any] = dict(MODEL_FOR_CAUSAL_LM_MAPPING_NAMES)
+    return {key: (one if isinstance(one, str) else one[0]) for key, one in names.items()}
+
+
+def _tensors_of(layer: Any) -> list[Any]:
+    """Every tensor that a cache layer holds, through lists, tuples and dicts, each once."""
+    import torch
+
+    found: dict[int, Any] = {}
+
+    def visit(thing: Any) -> None:
+        if isinstance(thing, torch.Tensor):
+            found[id(thing)] = thing
+        elif isinstance(thing, dict):
+            for one in thing.values():
+                visit(one)
+        elif isinstance(thing, list | tuple):
+            for one in thing:
+                visit(one)
+
+    for name, value in vars(layer).items():
+        if name != "_sliding_window_tensor":  # the window's size as a number, not a cache
+            visit(value)
+    return list(found.values())
+
+
+def weigh_cache(cache: Any) -> list[int]:
+    """Bytes of each layer of a cache, every tensor counted (also below an encoder-decoder pair)."""
+    caches = [cache]
+    if hasattr(cache, "self_attention_cache"):
+        caches = [cache.self_attention_cache]
+    sizes: list[int] = []
+    for one in caches:
+        for layer in one.layers:
+            sizes.append(sum(t.numel() * t.element_size() for t in _tensors_of(layer)))
+    return sizes
+
+
+def _quiet_experts(model: Any) -> None:
+    """Let experts and routers pass their input through: what they compute depends on values."""
+    for module in model.modules():
+        name = type(module).__name__
+        if name.endswith(("Experts", "ExpertsDispatch")):
+            module.forward = lambda hidden, *_, **__: hidden
+
+
+def shrink(config: Any) -> None:
+    """Fewer experts and a smaller vocabulary; layers and all that the cache depends on stay."""
+    for name in ("num_experts", "num_local_experts", "n_routed_experts", "moe_num_experts"):
+        value = getattr(config, name, None)
+        if isinstance(value, int) and value > 16:
+            with contextlib.suppress(Exception):
+                setattr(config, name, 16)
+
+
+def _text(config: Any) -> Any:
+    return config.get_text_config(decoder=True)
+
+
+def long_length(config: Any, short: int) -> int:
+    """A length above every window, bounded where the model reads token by token in Python."""
+    text = _text(config)
+    windows = [short * 3]
+    for name in ("sliding_window", "attention_chunk_size", "window_size", "sliding_window_size"):
+        value = getattr(text, name, None)
+        if isinstance(value, int) and value > 0:
+            windows.append(value)
+    length = max(windows) + 77
+    return min(length, 9000)
+
+
+def _forward(model: Any, config: Any, length: int) -> Any:
+    import inspect
+
+    import torch
+    from transformers import DynamicCache
+
+    cache = DynamicCache(config=config)
+    ids = torch.zeros(1, length, dtype=torch.long, device="meta")
+    accepted = inspect.signature(model.forward).parameters
+    key = next((name for name in ("cache", "past_key_values") if name in accepted), None)
+    if key is None:
+        raise NotImplementedError(f"{type(model).__name__}.forward takes no cache")
+    out = model(input_ids=ids, use_cache=True, **{key: cache})
+    if out.get("past_key_values") is not None and out["past_key_values"] is not cache:
+        return out["past_key_values"]
+    return cache
+
+
+def weigh_family(key: str, dtype: str = "bfloat16") -> Weighed:
+    """Build one family from its configuration class, and weigh its cache at two lengths."""
+    import torch
+    import transformers
+    from transformers import AutoConfig
+
+    config = AutoConfig.for_model(key)
+    for part in {id(config): config, id(_text(config)): _text(config)}.values():
+        part.is_decoder = True
+        part.use_cache = True
+        shrink(part)
+    plain = json.loads(json.dumps(config.to_dict(), default=str))
+    wanted = getattr(transformers, families()[key])
+    with torch.device("meta"):
+        model = wanted._from_config(config, dtype=getattr(torch, dtype))
+    model.eval()
+    _quiet_experts(model)
+    measured: Weighed = {"config": plain, "class": families()[key], "bytes": {}}
+    with torch.no_grad():
+        for length in (SHORT, long_length(config, SHORT)):
+            measured["bytes"][str(length)] = weigh_cache(_forward(model, config, length))
+    return measured
+
+
+def _limited(key: str, pipe: int) -> None:
+    resource.setrlimit(resource.RLIMIT_DATA, (MEMORY, MEMORY))
+    signal.alarm(SECONDS)
+    # A model may print what it likes; only the pipe carries the answer.
+    null = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(null, 1)
+    os.dup2(null, 2)
+    try:
+        answer = weigh_family(key)
+    except BaseException as error:
+        last = traceback.extract_tb(error.__traceback__)[-1]
+        answer = {"error": f"{type(error).__name__}: {str(error)[:300]}", "where": f"{last.name}"}
+    with os.fdopen(pipe, "w") as out:
+        json.dump(answer, out)
+
+
+def weigh(key: str) -> Weighed:
+    """Weigh one family in a forked process of its own; a crash or a limit is an error entry."""
+    began = time.monotonic()
+    read, write = os.pipe()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # torch has threads; the child uses one
+        child = os.fork()
+    if child == 0:
+        os.close(read)
+        code = 1
+        try:
+            _limited(key, write)
+            code = 0
+        finally:
+            os._exit(code)
+    os.close(write)
+    with os.fdopen(read) as got:
+        text = got.read()
+    _, status = os.waitpid(child, 0)
+    if os.WIFSIGNALED(status):
+        return {"error": f"stopped by signal {os.WTERMSIG(status)} (limit {SECONDS} s)"}
+    answer: Weighed = json.loads(text) if text else {"error": f"died, status {status}"}
+    answer["seconds"] = round(time.monotonic() - began, 1)
+    return answer
+
+
+def main() -> None:
+    """Weigh the families named, or all, and print JSON."""
+    import torch
+    import transformers  # noqa: F401
+
+    torch.set_num_threads(1)
+    out: dict[str, Weighed] = {}
+    for key in sys.argv[1:] or families():
+        out[key] = weigh(key)
+        said = out[key].get("error") or {k: sum(v) for k, v in out[key]["bytes"].items()}
+        print(key, said, out[key].get("seconds"), file=sys.stderr, flush=True)
+    json.dump(out, sys.stdout)
+
+
+if __name__ == "__main__":
+    main()
