@@ -147,7 +147,13 @@ def _document_spans(queries: int, keys: int, documents: torch.Tensor) -> Spans:
 
 
 def as_spans(
-    mask: MaskFunction | torch.Tensor, queries: int, keys: int, *, batch: int
+    mask: MaskFunction | torch.Tensor,
+    queries: int,
+    keys: int,
+    *,
+    batch: int,
+    heads: int = 1,
+    device: torch.device | str = "cpu",
 ) -> Spans | None:
     """Read a boolean mask or a mask function as spans, or None where a row is not one interval.
 
@@ -155,31 +161,46 @@ def as_spans(
 
     Args:
         mask: bool broadcastable to [B, H, T, S] (True: may see), or `f(b, h, i, j)`.
+        heads: how many heads a mask function is asked for.
+        device: where the spans, and the positions given to a mask function, are wanted.
 
-    Cost: T x S comparisons, a few rows at a time; memory O(S).
+    Cost: T x S comparisons (times the heads, if a mask function looks at them), a few rows at a
+    time; memory O(S).
     """
     firsts, ends = [], []
     height = max(1, (1 << 20) // max(keys, 1))
     for start in range(0, queries, height):
         rows = slice(start, min(start + height, queries))
-        seen = mask_rows(mask, rows, queries, keys, batch=batch, heads=1)
-        if seen.shape[1] != 1:
+        seen = mask_rows(mask, rows, queries, keys, batch=batch, heads=heads, device=device)
+        if seen.shape[1] != 1 and not bool((seen == seen[:, :1]).all()):
             return None
-        seen = seen[:, 0]
-        count = seen.sum(dim=-1, dtype=torch.int32)
-        first = seen.to(torch.uint8).argmax(dim=-1).to(torch.int32)
-        last = keys - 1 - seen.flip(-1).to(torch.uint8).argmax(dim=-1).to(torch.int32)
-        end = torch.where(count > 0, last + 1, first)
-        if not torch.equal(end - first, count):
+        first, end, whole = _interval(seen[:, 0])
+        if not whole:
             return None
-        firsts.append(first)
-        ends.append(end)
+        firsts.append(first.to(device))
+        ends.append(end.to(device))
+    if not firsts:
+        nothing = torch.zeros(1, 0, dtype=torch.int32, device=device)
+        return Spans(nothing, nothing, nothing, keys)
     first, end = torch.cat(firsts, dim=1), torch.cat(ends, dim=1)
     empty = end <= first
     # A query at position i that sees [f, i] under a window has its document's start at or before f.
     # Without knowing the documents, the smallest first key of the batch row is the honest origin.
     origin = torch.where(empty, keys, first).min(dim=1, keepdim=True).values.expand_as(first)
     return Spans(first, end, origin.clamp(max=keys).to(torch.int32), keys)
+
+
+def _interval(seen: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, bool]:
+    """First and end of the keys in sight of rows [B, t, S], and whether nothing between is hidden."""
+    keys = seen.shape[-1]
+    if keys == 0:
+        nothing = torch.zeros(seen.shape[:-1], dtype=torch.int32, device=seen.device)
+        return nothing, nothing, True
+    count = seen.sum(dim=-1, dtype=torch.int32)
+    first = seen.to(torch.uint8).argmax(dim=-1).to(torch.int32)
+    last = keys - 1 - seen.flip(-1).to(torch.uint8).argmax(dim=-1).to(torch.int32)
+    end = torch.where(count > 0, last + 1, first)
+    return first, end, torch.equal(end - first, count)
 
 
 def mask_rows(
@@ -190,19 +211,26 @@ def mask_rows(
     *,
     batch: int,
     heads: int,
+    device: torch.device | str = "cpu",
 ) -> torch.Tensor:
     """The rows of a mask as bool [B or 1, H or 1, t, S].
 
-    A tensor mask keeps its own batch and head sizes; a function is asked for `heads` heads.
+    Args:
+        rows: which queries; its start and stop are numbers.
+        heads: how many heads a function is asked for; it may answer for all at once (axis of 1).
     """
+    height = rows.stop - rows.start
     if isinstance(mask, torch.Tensor):
         while mask.ndim < 4:
             mask = mask[None]
         part = mask if mask.shape[-2] == 1 else mask[..., rows, :]
-        return part.expand(*part.shape[:2], rows.stop - rows.start, keys)
-    b = torch.arange(batch).view(-1, 1, 1, 1)
-    h = torch.arange(heads).view(1, -1, 1, 1)
-    i = torch.arange(keys - queries + rows.start, keys - queries + rows.stop).view(1, 1, -1, 1)
-    j = torch.arange(keys).view(1, 1, 1, -1)
+        return part.expand(*part.shape[:2], height, keys)
+    b = torch.arange(batch, device=device).view(-1, 1, 1, 1)
+    h = torch.arange(heads, device=device).view(1, -1, 1, 1)
+    shift = keys - queries
+    i = torch.arange(shift + rows.start, shift + rows.stop, device=device).view(1, 1, -1, 1)
+    j = torch.arange(keys, device=device).view(1, 1, 1, -1)
     seen = mask(b, h, i, j)
-    return torch.broadcast_to(seen, (batch, heads, rows.stop - rows.start, keys))
+    while seen.ndim < 4:
+        seen = seen[None]
+    return seen.expand(*seen.shape[:2], height, keys)

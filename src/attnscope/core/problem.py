@@ -163,7 +163,7 @@ def pose(
             )
         seen, mask = seen.restrict(mask), None
     elif mask is not None:
-        simple = as_spans(mask, T, S, batch=B)
+        simple = as_spans(mask, T, S, batch=B, heads=H, device=q.device)
         if simple is not None:
             seen, mask = seen.restrict(simple), None
     scale = D**-0.5 if scale is None else float(scale)
