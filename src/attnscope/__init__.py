@@ -1,3 +1,41 @@
-"""From which tokens does a token take information, how much, and at what cost?"""
+"""From which tokens does a token take information, how much, and at what cost?
+
+Importing this imports the standard library alone; each public name brings what it needs when it
+is first used.
+
+    capture(model, text)      run a model and keep its attention: a `Trace`
+    observe(model)            the same for any PyTorch code that calls SDPA
+    open(path)                a trace that was saved
+    attend(q, k, v)           exact attention with its statistics
+    Trace                     what the first three give
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import Any
 
 __version__ = "0.1.0"
+
+__all__ = ["Trace", "__version__", "attend", "capture", "observe", "open"]
+
+_HOMES = {
+    "Trace": "attnscope.trace:Trace",
+    "open": "attnscope.trace:open_trace",
+    "attend": "attnscope.core.attend:attend",
+    "capture": "attnscope.capture",
+    "observe": "attnscope.capture.observe:observe",
+}
+"""Where a public name lives. `capture` is a subpackage that can be called (see _callable.py)."""
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module 'attnscope' has no attribute {name!r}")
+    module, _, attribute = _HOMES[name].partition(":")
+    found = importlib.import_module(module)
+    return getattr(found, attribute) if attribute else found
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})
