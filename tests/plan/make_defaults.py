@@ -28,7 +28,10 @@ PARTS = (
     "d_head", "dim_head", "kv_mirror", "ple_", "ngram", "kv_cache", "num_layers_per_stack",
     "prompt_length", "num_attention_groups", "recurrent",
 )  # fmt: skip
-LEAVE = ("vision", "audio", "image", "encoder", "token", "rope_", "beams", "dropout", "init")
+LEAVE = (
+    "vision", "audio", "image", "encoder", "token", "rope_", "beams", "dropout", "init", "feed_forward",
+    "output_", "kernels", "bias", "factor", "act", "mambapy", "expert", "scan",
+)  # fmt: skip
 
 
 def wanted(name: str) -> bool:

@@ -82,7 +82,7 @@ class Store:
     growth: Growth = "token"
     span: int = 0
     number: str = "cache"
-    source: str = ""
+    source: str = field(default="", compare=False)
 
     def entry_bytes(self, cache: Format, model: Format) -> int:
         """Bytes of one entry."""
