@@ -14,6 +14,7 @@ from typing import Final, Literal
 
 import torch
 
+from attnscope.core.gradient import attend_with_gradient, wanted
 from attnscope.core.masks import MaskFunction, Spans
 from attnscope.core.problem import Attention, pose
 from attnscope.core.request import Request
@@ -65,6 +66,9 @@ def attend(
     Raises:
         ValueError, TypeError: naming the argument, what was expected and what came.
 
+    The output can be differentiated once in q, k, v, sinks and bias, in memory that grows with T;
+    statistics, map and rows are detached.
+
     Cost: 2 T S (D + E) H FLOPs (half of it when causal); memory O(T + S), but for "reference".
 
     >>> x = torch.eye(4)[None, None]
@@ -77,6 +81,7 @@ def attend(
         scale=scale, causal=causal, window=window, documents=documents, mask=mask, bias=bias,
         softcap=softcap, sinks=sinks, request=Request.of(statistics),
     )  # fmt: skip
+    _refuse_transforms()
     if impl == "reference":
         from attnscope.core.reference import attend_reference as run
     elif impl == "strip":
@@ -91,4 +96,15 @@ def attend(
         run = attend_strip if reason else fused.attend_fused
     else:
         raise ValueError(f"impl: unknown {impl!r}; there are {', '.join(IMPLS)} and 'auto'")
+    if wanted(problem):
+        return attend_with_gradient(problem, run)
     return run(problem)
+
+
+def _refuse_transforms() -> None:
+    """Under torch.func the tensors are wrappers that a band cannot be cut from."""
+    if torch._C._are_functorch_transforms_active():
+        raise NotImplementedError(
+            "attend cannot run inside torch.func transforms (grad, vmap, jvp); call it on plain "
+            "tensors and use backward() or torch.autograd.grad"
+        )

@@ -63,6 +63,7 @@ class Part:
         k: [b, g, S, D], in float32 or float64.
         v: [b, g, S, E], likewise.
         first, end: [b or 1, T] of the spans.
+        finite: whether k and v hold neither NaN nor infinity.
         bands: how its rows are cut.
     """
 
@@ -75,6 +76,7 @@ class Part:
     v: torch.Tensor
     first: torch.Tensor
     end: torch.Tensor
+    finite: bool
     bands: list[Band]
 
     @property
@@ -195,7 +197,8 @@ def parts(problem: Problem, *, budget: int | None = None, align: int = 1) -> Ite
     if budget is None:
         budget = CPU_BYTES if problem.q.device.type == "cpu" else DEVICE_BYTES
     numbers = max(1, budget // dtype.itemsize)
-    together = B if B * H * T * S <= numbers else 1
+    everything = B * H * T * S
+    together = B if everything <= numbers else 1
     first, end = problem.spans.first, problem.spans.end
     widest = int((end - first).max()) if T else 0
     groups = max(1, min(G, numbers // max(1, n * min(T, FEWEST_ROWS) * widest)))
@@ -207,12 +210,13 @@ def parts(problem: Problem, *, budget: int | None = None, align: int = 1) -> Ite
         for g in range(0, G, groups):
             some = slice(g, min(g + groups, G))
             heads = slice(some.start * n, some.stop * n)
+            k = problem.k.detach()[batch, some].to(dtype)
+            v = problem.v.detach()[batch, some].to(dtype)
             yield Part(
                 problem=problem, batch=batch, groups=some, heads=heads,
-                q=problem.q.detach()[batch, heads].unflatten(1, (-1, n)),
-                k=problem.k.detach()[batch, some].to(dtype),
-                v=problem.v.detach()[batch, some].to(dtype),
+                q=problem.q.detach()[batch, heads].unflatten(1, (-1, n)), k=k, v=v,
                 first=first[of], end=end[of], bands=bands,
+                finite=bool(k.isfinite().all()) and bool(v.isfinite().all()),
             )  # fmt: skip
 
 

@@ -1,9 +1,9 @@
 """Which keys a query may see, in O(T) memory wherever that is possible.
 
-The idea: under every mask in common use (causal, sliding window, chunks, packed documents, left and
-right padding, a bidirectional prefix) the keys in sight of one query form one interval. Two integers
-per query say everything, and a strip knows at once where it begins and ends. The rest (dilated
-patterns, top-k selections) is a boolean mask or a function, evaluated strip by strip.
+The idea: under every mask in common use (causal, sliding window, chunks, packed documents, left
+and right padding, a bidirectional prefix) the keys in sight of one query form one interval. Two
+integers per query say everything, and a strip knows at once where it begins and ends. The rest
+(dilated patterns, top-k selections) is a boolean mask or a function, evaluated strip by strip.
 
 Formula
     query r stands at key position i = S - T + r and sees the keys first[r] <= j < end[r].
@@ -191,7 +191,7 @@ def as_spans(
 
 
 def _interval(seen: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, bool]:
-    """First and end of the keys in sight of rows [B, t, S], and whether nothing between is hidden."""
+    """First and end of the keys in sight, rows [B, t, S], and whether none between is hidden."""
     keys = seen.shape[-1]
     if keys == 0:
         nothing = torch.zeros(seen.shape[:-1], dtype=torch.int32, device=seen.device)

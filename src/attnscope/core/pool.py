@@ -1,7 +1,7 @@
 """The pooled map, gathered while bands of weights pass by.
 
 The idea: a map of T x S weights that nobody stores is seen as a picture of at most 1024 x 1024
-cells. Each band adds its sums to the cells it touches, and keeps their largest weight and its place.
+cells. Each band adds its sums to the cells it touches, and keeps their largest weight and where.
 
 Formula (a cell has `cell` queries and `cell` keys; fewer at the rim)
     mean = (sum over its queries and keys of p) / (number of its queries)

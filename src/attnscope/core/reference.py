@@ -38,6 +38,8 @@ def attend_reference(problem: Problem) -> Attention:
         seen = _sight(problem)
         scores = _scores(problem).masked_fill(~seen, -torch.inf)
         weights, logsumexp = _softmax(scores, problem.sinks)
+        # exp(-inf - NaN) is NaN: a row that is NaN has weights on the keys it sees only.
+        weights = weights.masked_fill(~seen, 0.0)
         values = problem.v.to(weights.dtype).repeat_interleave(_repeats(problem), dim=1)
         # A key out of sight must not matter even if it is NaN, and 0 * NaN is NaN.
         if bool(values.isfinite().all()):

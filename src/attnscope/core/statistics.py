@@ -154,7 +154,7 @@ def _moved(part: Moments, reference: torch.Tensor) -> Moments:
         changed["square"] = part.square * factor**2
     if part.cube is not None:
         changed["cube"] = part.cube * factor**3
-    return replace(part, reference=reference, **changed)  # type: ignore[arg-type]
+    return replace(part, reference=reference, **changed)
 
 
 def statistics_of(

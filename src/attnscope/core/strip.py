@@ -17,6 +17,7 @@ Not here: the cut into bands (bands.py), the sums (softmax.py), the closed forms
 from __future__ import annotations
 
 import contextlib
+from dataclasses import replace
 
 import torch
 
@@ -40,22 +41,21 @@ def attend_strip(problem: Problem, *, budget: int | None = None) -> Attention:
     if they are narrower, and the results.
     """
     device = problem.q.device
-    with torch.no_grad(), _full_precision(device.type):
+    with torch.no_grad(), full_precision(device.type):
         results = _Results(problem)
         align = results.pool.cell if results.pool else 1
-        buffers = _Buffers(problem.accumulate, device)
+        buffers = Buffers(problem.accumulate, device)
         for part in parts(problem, budget=budget, align=align):
-            finite = bool(part.v.isfinite().all())
             for band in part.bands:
                 if band.high > band.low:
-                    _strip(part, band, results, buffers, finite)
+                    _strip(part, band, results, buffers)
                 else:
                     _nothing(part, band, results)
         return results.attention()
 
 
 @contextlib.contextmanager
-def _full_precision(kind: str):  # type: ignore[no-untyped-def]
+def full_precision(kind: str):  # type: ignore[no-untyped-def]
     """Autocast would turn the products of scores into bfloat16 ones."""
     if torch.amp.is_autocast_available(kind):
         with torch.autocast(kind, enabled=False):
@@ -64,19 +64,21 @@ def _full_precision(kind: str):  # type: ignore[no-untyped-def]
         yield
 
 
-class _Buffers:
-    """Two strips of memory that only grow."""
+class Buffers:
+    """A few strips of memory that only grow."""
 
-    def __init__(self, dtype: torch.dtype, device: torch.device) -> None:
-        self._pair = [torch.empty(0, dtype=dtype, device=device) for _ in range(2)]
+    def __init__(self, dtype: torch.dtype, device: torch.device, *, count: int = 2) -> None:
+        self._kind, self._device, self._count = dtype, device, count
+        self._strips: list[torch.Tensor] = []
 
     def of(self, size: int) -> list[torch.Tensor]:
-        if self._pair[0].numel() < size:
-            # The old pair is let go first, so that both are never held at once.
-            kind, device = self._pair[0].dtype, self._pair[0].device
-            self._pair = []
-            self._pair = [torch.empty(size, dtype=kind, device=device) for _ in range(2)]
-        return self._pair
+        """Flat strips of at least `size` numbers, with whatever was left in them."""
+        if not self._strips or self._strips[0].numel() < size:
+            self._strips = []  # first let go of the old ones, so that both are never held at once
+            self._strips = [
+                torch.empty(size, dtype=self._kind, device=self._device) for _ in range(self._count)
+            ]
+        return self._strips
 
 
 class _Results:
@@ -126,25 +128,27 @@ class _Results:
         )
 
 
-def _strip(part: Part, band: Band, results: _Results, buffers: _Buffers, finite: bool) -> None:
+def _strip(part: Part, band: Band, results: _Results, buffers: Buffers) -> None:
     b, g, n = part.sizes
     t, s = band.stop - band.start, band.high - band.low
     first, second = buffers.of(b * g * n * t * s)
     scores = part.scores(band, first)
     spare = second[: scores.numel()].view(scores.shape)
-    sink = _sink(part)
+    sink = sink_of(part)
     e, spare, moments = exponentials(scores, spare, sink=sink, need=results.need)
+    if bool(moments.largest.isnan().any()):
+        # A NaN row is NaN everywhere; it must not spoil the columns of keys that it cannot see.
+        e.masked_fill_(~part.visible(band), 0.0)
     sums = _sums(part, band, e, results.need)
     if moments.where is not None:
         sums["where"] = moments.where + band.low
-    moments = _with(moments, sums)
+    moments = replace(moments, **sums)
     results.close(part, band, moments)
     inverse = moments.inverse.to(e.dtype)
     values = part.v[:, :, band.keys]
-    product = torch.bmm(e.view(b * g, n * t, s), _only_finite(values, finite).flatten(0, 1)).view(
-        b, g, n, t, -1
-    )
-    if not finite:
+    usable = values if part.finite else torch.where(values.isfinite(), values, 0.0)
+    product = torch.bmm(e.view(b * g, n * t, s), usable.flatten(0, 1)).view(b, g, n, t, -1)
+    if not part.finite:
         product += _rest(e, values, part.visible(band))
     output = (product * inverse[..., None]).flatten(1, 2)
     results.output[part.batch, part.heads, band.rows] = output.to(results.output.dtype)
@@ -157,7 +161,7 @@ def _nothing(part: Part, band: Band, results: _Results) -> None:
     dtype = wide(part.k.device)
     zeros = torch.zeros(shape, dtype=dtype, device=part.k.device)
     below = torch.full_like(zeros, -torch.inf)
-    sink = _sink(part)
+    sink = sink_of(part)
     reference = below if sink is None else sink.to(dtype).expand(shape)
     share = None if sink is None else torch.where(reference == -torch.inf, 0.0, zeros + 1.0)
     fields = {name: zeros for name in results.need if name != "where"}
@@ -168,18 +172,12 @@ def _nothing(part: Part, band: Band, results: _Results) -> None:
     results.output[part.batch, part.heads, band.rows] = 0
 
 
-def _sink(part: Part) -> torch.Tensor | None:
+def sink_of(part: Part) -> torch.Tensor | None:
     """The part's sink logits, [1, g, n, 1]."""
     sinks = part.problem.sinks
     if sinks is None:
         return None
     return sinks.detach()[part.heads].to(part.k.dtype).view(1, *part.sizes[1:], 1)
-
-
-def _with(moments: Moments, sums: dict[str, torch.Tensor]) -> Moments:
-    from dataclasses import replace
-
-    return replace(moments, **sums)  # type: ignore[arg-type]
 
 
 def _sums(part: Part, band: Band, e: torch.Tensor, need: frozenset[str]) -> dict[str, torch.Tensor]:
@@ -240,10 +238,6 @@ def _follows_repeat(part: Part, band: Band, i: torch.Tensor) -> torch.Tensor:
     own = ids[:, i.clamp(min=0)][:, :, None]
     follows = (before == own) & (j >= 1) & (j <= i[:, None]) & (i[:, None] >= 0)
     return follows[:, None, None]
-
-
-def _only_finite(values: torch.Tensor, finite: bool) -> torch.Tensor:
-    return values if finite else torch.where(values.isfinite(), values, 0.0)
 
 
 def _rest(e: torch.Tensor, values: torch.Tensor, visible: torch.Tensor) -> torch.Tensor:
