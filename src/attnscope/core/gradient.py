@@ -70,16 +70,20 @@ class _Attend(torch.autograd.Function):
         found = gradients(problem, gradient, needed=ctx.needs_input_grad[:5])
         five = [found.q, found.k, found.v, found.sinks, found.bias]
         if torch.is_grad_enabled():  # create_graph=True: somebody may differentiate these
-            five = [None if g is None else _Once.apply(g.requires_grad_()) for g in five]
+            roots = (gradient, *(t for t in ctx.saved_tensors if t is not None))
+            five = [None if g is None else _Once.apply(g, *roots) for g in five]
         return *five, None, None, None
 
 
 class _Once(torch.autograd.Function):
-    """Passes a gradient on, and refuses to be differentiated: silence would mean a wrong zero."""
+    """Passes a gradient on, tied to what it was made of, and refuses to be differentiated.
+
+    Were it silent, a second derivative would be a wrong zero.
+    """
 
     @staticmethod
-    def forward(ctx: Any, gradient: torch.Tensor) -> torch.Tensor:
-        return gradient.view_as(gradient)
+    def forward(ctx: Any, found: torch.Tensor, *roots: torch.Tensor) -> torch.Tensor:
+        return found.view_as(found)
 
     @staticmethod
     def backward(ctx: Any, _: torch.Tensor):  # type: ignore[no-untyped-def]
