@@ -4,6 +4,7 @@
 #   make test      the whole test suite
 #   make quick     the part of it that takes a moment
 #   make lint      style          make types    static types
+#   make docs      write anew what the docs take from the program
 #   make wheel     dist/*.whl and dist/*.tar.gz
 #   make clean     remove what was built; make distclean removes .venv too
 
@@ -21,10 +22,10 @@ export TEXT MODEL
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help look test quick lint types wheel constraints clean distclean
+.PHONY: help look test quick lint types docs wheel constraints clean distclean
 
 help:
-	@sed -n '3,9s/^# *//p' Makefile
+	@sed -n '3,10s/^# *//p' Makefile
 
 # One stamp per set of packages: a later run installs nothing unless one of these two files changed.
 $(VENV)/.venv:
@@ -62,6 +63,10 @@ lint: $(VENV)/.dev
 
 types: $(VENV)/.dev
 	$(BIN)/mypy
+
+docs: $(VENV)/.dev
+	@$(BIN)/attnscope models pull smollm2
+	$(BIN)/python docs/build.py
 
 wheel: $(VENV)/.dev
 	$(BIN)/python -m build --outdir dist .

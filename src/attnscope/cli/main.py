@@ -13,6 +13,7 @@ Not here: what a command does (one file per command beside this one).
 from __future__ import annotations
 
 import importlib
+import io
 import itertools
 import os
 import sys
@@ -201,6 +202,14 @@ def app_command() -> Any:
     return typer.main.get_command(app)
 
 
+def prepare() -> None:
+    """Let a terminal that lacks a character show its escape rather than fail."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
+
+
 def main() -> None:
     """What the `attnscope` script calls."""
+    prepare()
     sys.exit(run(sys.argv[1:]))

@@ -1,0 +1,182 @@
+"""Writes what the docs and the frozen tests take from the program itself: run by `make docs`.
+
+    docs/cli.md                  the help page of every command
+    tests/golden/surface.json    the public surface: flags, names, trace fields, JSON fields
+    README.md                    the block between the marks, as the first command prints it
+
+The tests build the same and compare, so none of it can say what is no longer true.
+
+Not here: the tables of model families, each of which has a script of its own.
+"""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import importlib
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any, Final
+
+ROOT: Final = Path(__file__).resolve().parents[1]
+CLI: Final = ROOT / "docs" / "cli.md"
+SURFACE: Final = ROOT / "tests" / "golden" / "surface.json"
+README: Final = ROOT / "README.md"
+TEXT: Final = "Xiao Ming gave the apple to Xiao Wang. Who has the apple now? The apple is with"
+BEGIN: Final = "<!-- printed by the command above: make docs -->\n```text\n"
+END: Final = "```\n<!-- end -->"
+PACKAGES: Final = ("attnscope", "attnscope.core", "attnscope.trace", "attnscope.capture")
+WIDTH: Final = "80"
+
+
+def attnscope(*arguments: str) -> str:
+    """What a command prints on a plain terminal of 80 columns.
+
+    Raises:
+        RuntimeError: the command failed; the message holds what it said.
+    """
+    environment = {**os.environ, "COLUMNS": WIDTH, "NO_COLOR": "1", "TERM": "dumb"}
+    done = subprocess.run(
+        [sys.executable, "-m", "attnscope", *arguments],
+        capture_output=True,
+        env=environment,
+        check=False,
+        timeout=600,
+    )
+    if done.returncode:
+        raise RuntimeError(f"attnscope {arguments}: {done.stderr.decode()[-2000:]}")
+    return done.stdout.decode("utf-8")
+
+
+def commands() -> list[tuple[str, ...]]:
+    """Every command line that has a help page: the root, each command, and their subcommands."""
+    from attnscope.cli.main import COMMANDS
+
+    found: list[tuple[str, ...]] = [()]
+    for name in COMMANDS:
+        found.append((name,))
+        found += [(name, inner) for inner in sorted(_subcommands(name))]
+    return found
+
+
+def _command(name: str) -> Any:
+    from attnscope.cli.main import COMMANDS, LazyCommand
+
+    return LazyCommand(name, COMMANDS[name]).load()
+
+
+def _subcommands(name: str) -> dict[str, Any]:
+    return dict(getattr(_command(name), "commands", {}))
+
+
+def cli_page() -> str:
+    """docs/cli.md."""
+    parts = ["# The command line\n\nMade from the help pages by `make docs`.\n"]
+    for words in commands():
+        title = " ".join(("attnscope", *words))
+        page = "\n".join(line.rstrip() for line in attnscope(*words, "-h").splitlines())
+        parts.append(f"## `{title}`\n\n```text\n{page.strip()}\n```\n")
+    return "\n".join(parts)
+
+
+def flags() -> dict[str, list[str]]:
+    """Every argument and option of every command."""
+    from typer.main import get_command
+
+    from attnscope.cli.main import app
+
+    found = {"attnscope": _parameters(get_command(app))}
+    for words in commands()[1:]:
+        command = _command(words[0])
+        if len(words) == 2:
+            command = command.commands[words[1]]
+        found[" ".join(("attnscope", *words))] = _parameters(command)
+    return found
+
+
+def _parameters(command: Any) -> list[str]:
+    said = []
+    for parameter in command.params:
+        names = [*parameter.opts, *parameter.secondary_opts]
+        option = parameter.param_type_name == "option"
+        said.append("|".join(names) if option else f"<{parameter.name}>")
+    return sorted(said)
+
+
+def names() -> dict[str, list[str]]:
+    """What each public package exports."""
+    return {
+        package: sorted(importlib.import_module(package).__all__)  # type: ignore[attr-defined]
+        for package in PACKAGES
+    }
+
+
+def trace_fields() -> dict[str, Any]:
+    """The fields of trace.json and the arrays of a layer's file."""
+    from attnscope.trace import Header, LayerInfo, ModelInfo, Token, format
+
+    fields: dict[str, Any] = {
+        kind.__name__: [field.name for field in dataclasses.fields(kind)]
+        for kind in (Header, ModelInfo, LayerInfo, Token)
+    }
+    fields["version"] = format.VERSION
+    fields["arrays"] = {name: spec.axes for name, spec in format.ARRAYS.items()}
+    return fields
+
+
+def shape(value: Any) -> Any:
+    """The skeleton of a JSON value: keys stay, a list is its entries' skeletons, a leaf its kind.
+
+    >>> shape({"a": [{"b": 1}, {"b": 2.5}], "c": None})
+    {'a': [{'b': 'number'}], 'c': 'null'}
+    """
+    if isinstance(value, dict):
+        return {key: shape(value[key]) for key in value}
+    if isinstance(value, list):
+        distinct: list[Any] = []
+        for entry in value:
+            found = shape(entry)
+            if found not in distinct:
+                distinct.append(found)
+        return distinct
+    if isinstance(value, bool):
+        return "flag"
+    if isinstance(value, int | float):
+        return "number"
+    return "null" if value is None else "string"
+
+
+def surface() -> dict[str, Any]:
+    """All that other people's programs may rest on."""
+    return {"flags": flags(), "names": names(), "trace": trace_fields()}
+
+
+def readme() -> str:
+    """README.md with its block printed anew."""
+    text = README.read_text(encoding="utf-8")
+    found = re.search(re.escape(BEGIN) + "(.*?)" + re.escape(END), text, re.DOTALL)
+    if found is None:
+        raise RuntimeError("README.md: the marks around the printed block are gone")
+    printed = attnscope("look", TEXT)
+    lines = "\n".join(line.rstrip() for line in printed.splitlines())
+    return text[: found.start(1)] + lines.strip("\n") + "\n" + text[found.end(1) :]
+
+
+def main() -> None:
+    """Write all of it."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--no-model", action="store_true", help="leave README.md as it is")
+    arguments = parser.parse_args()
+    CLI.write_text(cli_page(), encoding="utf-8")
+    SURFACE.parent.mkdir(exist_ok=True)
+    SURFACE.write_text(json.dumps(surface(), indent=1) + "\n", encoding="utf-8")
+    if not arguments.no_model:
+        README.write_text(readme(), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
