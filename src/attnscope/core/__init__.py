@@ -1,6 +1,7 @@
 """Exact attention and its statistics: the numeric heart."""
 
 from attnscope.core.attend import IMPLS, attend
+from attnscope.core.from_kernel import KernelAttention, from_kernel, torch_flash
 from attnscope.core.masks import Spans, as_spans, spans
 from attnscope.core.problem import Attention, PooledMap
 from attnscope.core.request import KEY_STATISTICS, ROW_STATISTICS, STATISTICS, Request
@@ -11,10 +12,13 @@ __all__ = [
     "ROW_STATISTICS",
     "STATISTICS",
     "Attention",
+    "KernelAttention",
     "PooledMap",
     "Request",
     "Spans",
     "as_spans",
     "attend",
+    "from_kernel",
     "spans",
+    "torch_flash",
 ]
