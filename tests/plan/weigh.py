@@ -26,6 +26,34 @@ SECONDS = 150
 MEMORY = 5 << 30
 SHORT = 40
 
+SETTINGS: dict[str, dict[str, Any]] = {
+    "bamba": {"attn_layer_indices": [9, 18, 27]},
+    "granitemoehybrid": {"layer_types": (["mamba"] * 5 + ["attention"]) * 5 + ["mamba"] * 2},
+    "deepseek_v2": {"num_experts_per_tok": 2, "n_routed_experts": 8, "topk_method": "greedy"},
+    "dots1": {"num_experts_per_tok": 2, "n_routed_experts": 8, "n_shared_experts": 1},
+    "dbrx": {"attn_config": {"kv_n_heads": 8, "rope_theta": 500000.0, "clip_qkv": 8}},
+    "cohere_compass_text": {
+        "rope_parameters": {"full_attention": {"rope_type": "default", "rope_theta": 10000.0}}
+    },
+    "hunyuan_v1_dense": {"head_dim": 128},
+    "hunyuan_v1_moe": {"head_dim": 128},
+    "lfm2_moe": {"layer_types": ["conv", "conv", "full_attention", "conv"] * 8},
+    "ministral": {"head_dim": 128},
+    "nemotron": {"num_key_value_heads": 8},
+    "minimax_m3_vl_text": {
+        "layer_types": ["full_attention"] * 3 + ["minimax_m3_sparse"] * 57,
+    },
+    "qwen4_exp_text": {
+        "indexer_n_heads": 4,
+        "indexer_kv_heads": 1,
+        "indexer_head_dim": 256,
+        "indexer_budget": 64,
+        "indexer_compress_ratio": 16,
+        "num_hidden_layers": 4,
+    },
+}
+"""What is set where a class's defaults build no model, or leave its special layers out."""
+
 Weighed = dict[str, Any]
 
 
@@ -37,8 +65,8 @@ def families() -> dict[str, str]:
     return {key: (one if isinstance(one, str) else one[0]) for key, one in names.items()}
 
 
-def _tensors_of(layer: Any) -> list[Any]:
-    """Every tensor that a cache layer holds, through lists, tuples and dicts, each once."""
+def _tensors_of(held: dict[str, Any]) -> list[Any]:
+    """Every tensor among these, through lists, tuples and dicts, each once."""
     import torch
 
     found: dict[int, Any] = {}
@@ -53,22 +81,23 @@ def _tensors_of(layer: Any) -> list[Any]:
             for one in thing:
                 visit(one)
 
-    for name, value in vars(layer).items():
+    for name, value in held.items():
         if name != "_sliding_window_tensor":  # the window's size as a number, not a cache
             visit(value)
     return list(found.values())
 
 
 def weigh_cache(cache: Any) -> list[int]:
-    """Bytes of each layer of a cache, every tensor counted (also below an encoder-decoder pair)."""
-    caches = [cache]
-    if hasattr(cache, "self_attention_cache"):
-        caches = [cache.self_attention_cache]
-    sizes: list[int] = []
-    for one in caches:
-        for layer in one.layers:
-            sizes.append(sum(t.numel() * t.element_size() for t in _tensors_of(layer)))
-    return sizes
+    """Bytes of each layer of a cache, every tensor counted."""
+    if hasattr(cache, "self_attention_cache"):  # a pair with the keys of an encoder's output
+        cache = cache.self_attention_cache
+    layers: list[list[Any]] = [_tensors_of(vars(layer)) for layer in cache.layers]
+    # MiniMax keeps its states beside the layers, in a list of its own.
+    for index, state in enumerate(getattr(cache, "linear_cache", ())):
+        while len(layers) <= index:
+            layers.append([])
+        layers[index] += _tensors_of({"state": state})
+    return [sum(t.numel() * t.element_size() for t in layer) for layer in layers]
 
 
 def _quiet_experts(model: Any) -> None:
@@ -86,6 +115,11 @@ def shrink(config: Any) -> None:
         if isinstance(value, int) and value > 16:
             with contextlib.suppress(Exception):
                 setattr(config, name, 16)
+    # Where the default's heads do not divide its width (and no head width is set), make them.
+    if vars(config).get("head_dim") is None and "kv_lora_rank" not in vars(config):
+        width, heads = vars(config).get("hidden_size"), vars(config).get("num_attention_heads")
+        if width and heads and width % heads:
+            config.hidden_size = heads * 64
 
 
 def _text(config: Any) -> Any:
@@ -104,7 +138,7 @@ def long_length(config: Any, short: int) -> int:
     return min(length, 9000)
 
 
-def _forward(model: Any, config: Any, length: int) -> Any:
+def _forward(model: Any, config: Any, length: int, *, mask: bool) -> Any:
     import inspect
 
     import torch
@@ -116,33 +150,68 @@ def _forward(model: Any, config: Any, length: int) -> Any:
     key = next((name for name in ("cache", "past_key_values") if name in accepted), None)
     if key is None:
         raise NotImplementedError(f"{type(model).__name__}.forward takes no cache")
-    out = model(input_ids=ids, use_cache=True, **{key: cache})
-    if out.get("past_key_values") is not None and out["past_key_values"] is not cache:
-        return out["past_key_values"]
+    extra: dict[str, Any] = {"attention_mask": torch.ones_like(ids)} if mask else {}
+    try:
+        model(input_ids=ids, use_cache=True, **extra, **{key: cache})
+    except ValueError as error:
+        if "cache of its own" not in str(error):
+            raise
+        out = model(input_ids=ids, use_cache=True, **extra)
+        return out.get("cache") or out["past_key_values"]
     return cache
+
+
+def configure(key: str) -> Any:
+    """The configuration of a family: its class's defaults, changed where they build no model."""
+    from transformers import AutoConfig
+
+    config = AutoConfig.for_model(key, **SETTINGS.get(key, {}))
+    for part in {id(config): config, id(_text(config)): _text(config)}.values():
+        if not getattr(part, "is_encoder_decoder", False):
+            part.is_decoder = True
+        part.use_cache = True
+        shrink(part)
+    return config
+
+
+def _build(key: str, config: Any, dtype: str, *, eager: bool) -> tuple[Any, Any]:
+    """The model on the meta device, and the config it was built from (the text part of one)."""
+    import torch
+    import transformers
+
+    wanted = getattr(transformers, families()[key])
+    part = config if isinstance(config, wanted.config_class) else _text(config)
+    extra = {"attn_implementation": "eager"} if eager else {}
+    with torch.device("meta"):
+        model = wanted._from_config(part, dtype=getattr(torch, dtype), **extra)
+    model.eval()
+    if hasattr(model, "set_default_language"):
+        model.set_default_language("en_XX")
+    _quiet_experts(model)
+    return model, part
 
 
 def weigh_family(key: str, dtype: str = "bfloat16") -> Weighed:
     """Build one family from its configuration class, and weigh its cache at two lengths."""
     import torch
-    import transformers
-    from transformers import AutoConfig
 
-    config = AutoConfig.for_model(key)
-    for part in {id(config): config, id(_text(config)): _text(config)}.values():
-        part.is_decoder = True
-        part.use_cache = True
-        shrink(part)
+    config = configure(key)
     plain = json.loads(json.dumps(config.to_dict(), default=str))
-    wanted = getattr(transformers, families()[key])
-    with torch.device("meta"):
-        model = wanted._from_config(config, dtype=getattr(torch, dtype))
-    model.eval()
-    _quiet_experts(model)
     measured: Weighed = {"config": plain, "class": families()[key], "bytes": {}}
-    with torch.no_grad():
-        for length in (SHORT, long_length(config, SHORT)):
-            measured["bytes"][str(length)] = weigh_cache(_forward(model, config, length))
+    # Some families look at the values of their mask unless attention is eager and a mask given;
+    # on the meta device there are no values to look at.
+    for eager in (False, True):
+        try:
+            model, part = _build(key, config, dtype, eager=eager)
+            with torch.no_grad():
+                for length in (SHORT, long_length(config, SHORT)):
+                    cache = _forward(model, part, length, mask=eager)
+                    measured["bytes"][str(length)] = weigh_cache(cache)
+            break
+        except RuntimeError as error:
+            if eager or "meta tensors" not in str(error):
+                raise
+    measured["parameters"] = sum(p.numel() for p in model.parameters())
     return measured
 
 
@@ -157,7 +226,8 @@ def _limited(key: str, pipe: int) -> None:
         answer = weigh_family(key)
     except BaseException as error:
         last = traceback.extract_tb(error.__traceback__)[-1]
-        answer = {"error": f"{type(error).__name__}: {str(error)[:300]}", "where": f"{last.name}"}
+        said = " ".join(str(error).split())[:300]
+        answer = {"error": f"{type(error).__name__}: {said}", "where": last.name}
     with os.fdopen(pipe, "w") as out:
         json.dump(answer, out)
 

@@ -26,7 +26,9 @@ def of_layer(fields: Fields, index: int) -> Fields:
     table = fields.values.get("per_layer_config")
     if not isinstance(table, dict):
         return fields
-    own = table.get(str(index), table.get(index))
+    # transformers writes the layers' numbers as text, with zeros in front to sort them.
+    numbered = {int(key): value for key, value in table.items() if str(key).isdigit()}
+    own = numbered.get(index)
     if not isinstance(own, dict) or not own:
         return fields
     return Fields({**fields.values, **own}, kind=fields.kind, name=fields.name)
@@ -126,6 +128,9 @@ def two_widths(fields: Fields, index: int, kind: str) -> Layer:
         for name in ("num_attention_heads", "num_key_value_heads", "head_dim", "v_head_dim")
         if own.values.get(f"swa_{name}") is not None
     }
+    if own.kind == "mimo_v2_flash" and "num_key_value_heads" not in swa:
+        # Its own library does not read the field: sliding layers have twice the KV heads there.
+        swa["num_key_value_heads"] = 2 * own.count("num_key_value_heads")
     if "sliding" in kind and swa:
         own = Fields({**own.values, **swa}, kind=own.kind, name=own.name)
     layer = plain(own, index, kind)

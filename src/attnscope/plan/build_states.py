@@ -70,11 +70,13 @@ def mamba2(fields: Fields, index: int, kind: str) -> Layer:
 
 
 def lightning(fields: Fields, index: int, kind: str) -> Layer:
-    """MiniMax's lightning attention: a square per head; transformers keeps it in float32."""
+    """MiniMax: lightning attention, a square per head, in the type of the activations."""
     heads = build.query_heads(fields, index)
     width = build.head_width(fields, heads)
     source = fields.says("num_attention_heads", "head_dim", "hidden_size")
-    return kinds.linear(index, heads=heads, key_width=width, value_width=width, source=source)
+    return kinds.linear(
+        index, heads=heads, key_width=width, value_width=width, number="model", source=source
+    )
 
 
 def short_convolution(fields: Fields, index: int, kind: str) -> Layer:
@@ -94,8 +96,9 @@ def rg_lru(fields: Fields, index: int, kind: str) -> Layer:
         kinds.taps_store(width, taps, source=source),
     )
     return Layer(
-        index, "recurrent", stores, state_flops=4 * width + 2 * width * taps,
+        index, "recurrent", stores, state_flops=4 * width + 2 * width * taps, held=(),
         state_formula=f"4 x {width} + 2 x {width} x {taps} (convolution)",
+        note="transformers keeps this state in the module, not in the cache",
     )  # fmt: skip
 
 
@@ -126,18 +129,18 @@ def zamba_hybrid(fields: Fields, index: int, kind: str) -> Layer:
 
 
 def inkling(fields: Fields, index: int, kind: str) -> Layer:
-    """Inkling: attention with four short convolutions: of k, of v, and two of the model's width."""
+    """Inkling: four short convolutions, in float32: of k, of v, and two of the model's width."""
     attention = build.two_widths(fields, index, kind)
     assert attention.heads is not None
     taps, heads = fields.count("conv_kernel_size"), attention.heads
     channels = heads.kv * (heads.qk + heads.v) + 2 * fields.count("hidden_size")
     source = fields.says("conv_kernel_size", "hidden_size")
-    extra = kinds.convolution(index, channels=channels, taps=taps, source=source)
+    extra = kinds.convolution(index, channels=channels, taps=taps, number="fp32", source=source)
     return kinds.together(f"{attention.kind}+conv", attention, extra)
 
 
 def zaya(fields: Fields, index: int, kind: str) -> Layer:
-    """Zaya: attention whose q and k pass two convolutions, and whose v is delayed by a token."""
+    """Zaya: q and k pass two convolutions, and half of v comes from the token before."""
     attention = build.plain(fields, index, "full_attention" if kind == "hybrid" else "sliding")
     assert attention.heads is not None
     taps = fields.count("cca_time0") - 1 + fields.count("cca_time1") - 1
@@ -146,7 +149,7 @@ def zaya(fields: Fields, index: int, kind: str) -> Layer:
     source = fields.says("cca_time0", "cca_time1", "num_attention_heads", "head_dim")
     extra = kinds.convolution(index, channels=channels, taps=taps, source=source)
     delayed = Store(
-        "delayed value", 1, fields.count("hidden_size"), "fixed", number="model", source=source
+        "delayed value", 1, heads.kv * heads.v // 2, "fixed", number="model", source=source
     )
     together = kinds.together(f"{attention.kind}+conv", attention, extra)
     return Layer(

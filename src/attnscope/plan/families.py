@@ -36,7 +36,7 @@ FULL: Final = """
     gpt_neox_japanese gptj granite granitemoe granitemoeshared helium hrm_text
     hunyuan_v1_dense hunyuan_v1_moe hy_v3 hyperclovax internlm3 iquestcoder jais2 jetmoe llama
     minimax_m2 nanochat nemotron olmo olmo2 olmoe openai-gpt opt persimmon phi sarvam_moe seed_oss
-    solar_open stablelm xglm biogpt doge mpt mobilellm mllama_text_model git gpt_neo
+    solar_open stablelm xglm biogpt doge mpt mobilellm git gpt_neo
     internlm internlm2 baichuan qwen xverse aquila deepseek yi orion minicpm chatglm bailing_moe
     exaone_3 grok-1 arctic command-r xlm_decoder
 """.split()  # fmt: skip
@@ -107,6 +107,8 @@ FAMILIES: Final[dict[str, Family]] = {
     "RefinedWebModel": Family(attention=build.multi_query),
     "gpt_bigcode": Family(attention=build.multi_query),
     "dbrx": Family(attention=build.nested_kv),
+    "mllama_text_model": Family(attention=special.mllama),
+    "dory": Family(special.dory),
     "openelm": Family(attention=special.openelm),
     "nemotron-nas": Family(attention=special.nemotron_nas),
     "hunyuan": Family(attention=special.hunyuan_cross_layer),

@@ -251,7 +251,8 @@ def compressed(
         stores.append(Store(name, 1, size, "compressed", ratio, form, source))
         extra.append(Store(f"{name}: waiting, with gates", 2, overlap * size, "rest", ratio))
         if overlap == 2:
-            extra.append(Store(f"{name}: overlap, with gates", 2 * ratio, size, "closed", ratio))
+            extra.append(Store(f"{name}: overlap", ratio, size, "closed", ratio))
+            extra.append(Store(f"{name}: overlap's gates", ratio, size, "closed", ratio, "fp32"))
     return Layer(
         index,
         "compressed" if indexer is not None else "heavily-compressed",

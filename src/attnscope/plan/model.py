@@ -52,6 +52,7 @@ KINDS: Final[dict[str, str]] = {
     "heavily-compressed": "a window, and one entry per r tokens for r large",
     "compressed-shared": "a window; the compressed entries are another layer's",
     "mlp": "nothing: no attention in it",
+    "cross": "keys and values of an image or a source; none of the text",
     "full+mamba2": "attention and Mamba-2 side by side in one layer",
     "full+mamba": "attention and Mamba side by side in one layer",
     "full+conv": "attention and a convolution side by side in one layer",

@@ -46,6 +46,13 @@ def openelm(fields: Fields, index: int, kind: str) -> Layer:
     return build.plain(fields, index, kind)
 
 
+def mllama(fields: Fields, index: int, kind: str) -> Layer:
+    """Llama 3.2 Vision: `cross_attention_layers` keep the image's keys, and none of the text."""
+    if index not in (fields.raw("cross_attention_layers") or ()):
+        return build.plain(fields, index, kind)
+    return replace(kinds.mlp(index), kind="cross", note="grows with the image, not with the text")
+
+
 def nemotron_nas(fields: Fields, index: int, kind: str) -> Layer:
     """Nemotron-NAS: `block_configs[i].attention` may be absent or have its own group size."""
     blocks = fields.per_layer("block_configs", fields.layers())
@@ -100,8 +107,16 @@ SWA_DEFAULTS = {
 
 def dots3_note_layer(fields: Fields, index: int, kind: str) -> Layer:
     """MLA of two sizes: sliding layers have fields of their own, with `swa_` before them."""
+    if kind == INDEXED:
+        layer = build.dsa(fields, index, kind)
+        # transformers normalises this family's index keys in float32, and keeps them so.
+        held = tuple(
+            replace(one, number="fp32") if one.name == "indexer keys" else one
+            for one in layer.stores
+        )
+        return replace(layer, held=held)
     if kind != SLIDING:
-        return build.dsa(fields, index, kind) if kind == INDEXED else build.mla(fields, index, kind)
+        return build.mla(fields, index, kind)
     if isinstance(fields.values.get("per_layer_config"), dict):
         own = build.of_layer(fields, index)
     else:

@@ -1,0 +1,78 @@
+"""What `DynamicCache` of transformers holds. Describes: transformers 5.24, measured.
+
+The idea: each layer grows by concatenation, so a full layer holds exactly its tokens. A sliding or
+chunked layer keeps W - 1 of them (the present token makes W). Linear layers keep K taps of a
+convolution, and a float32 state. A prefill longer than the window leaves the sliding layers as
+views of the whole prefill until the next step, so the peak is above what is held.
+
+Formulas
+    held(T)     full: T; sliding: min(T, W - 1); states once
+    storage(T)  sliding: T right after a prefill of T tokens, min(T, W - 1) after one more step
+
+Units: bytes.
+
+Not here: StaticCache, offloading.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Final
+
+from attnscope.plan.bytes import formats
+from attnscope.plan.model import Layer, Model, Store
+
+VERSION: Final = "transformers 5.24"
+
+
+def held_stores(layer: Layer) -> tuple[Store, ...]:
+    """The stores as transformers holds them: a window is one entry shorter."""
+    stores = layer.stores if layer.held is None else layer.held
+    return tuple(
+        replace(store, span=max(store.span - 1, 1)) if store.growth == "window" else store
+        for store in stores
+    )
+
+
+def layer_bytes(
+    model: Model, tokens: int, *, dtype: str | None = None, kv_dtype: str | None = None
+) -> list[int]:
+    """Bytes of each layer's cache of one sequence, as transformers holds them."""
+    cache, plain = formats(model, dtype, kv_dtype)
+    return [
+        sum(one.entries(tokens) * one.entry_bytes(cache, plain) for one in held_stores(layer))
+        for layer in model.layers
+    ]
+
+
+def held_bytes(
+    model: Model,
+    tokens: int,
+    *,
+    batch: int = 1,
+    dtype: str | None = None,
+    kv_dtype: str | None = None,
+) -> int:
+    """Bytes of every tensor in the cache after `tokens` tokens of `batch` sequences."""
+    return batch * sum(layer_bytes(model, tokens, dtype=dtype, kv_dtype=kv_dtype))
+
+
+def prefill_storage(
+    model: Model,
+    tokens: int,
+    *,
+    batch: int = 1,
+    dtype: str | None = None,
+    kv_dtype: str | None = None,
+) -> int:
+    """Bytes of the storage behind the cache right after one prefill of `tokens` tokens.
+
+    A sliding layer's tensors are then views of the last W - 1 of all `tokens`.
+    """
+    cache, plain = formats(model, dtype, kv_dtype)
+    total = 0
+    for layer in model.layers:
+        for one in held_stores(layer):
+            count = tokens if one.growth == "window" else one.entries(tokens)
+            total += count * one.entry_bytes(cache, plain)
+    return batch * total
