@@ -13,7 +13,10 @@ is first used.
 from __future__ import annotations
 
 import importlib
-from typing import Any
+
+TYPE_CHECKING = False  # checkers take it for true; importing `typing` would take most of our time
+if TYPE_CHECKING:
+    from typing import Any
 
 __version__ = "0.1.0"
 

@@ -252,9 +252,14 @@ def layer_info(
     if fields.get("kind") == "none":
         raise TraceError(f"layer {index}: kind none: it has arrays, so it has a map.")
     for name, array, axis in _FROM_ARRAYS:
-        shape = np.shape(arrays[array]) if array in arrays else ()
-        if len(shape) == 3:
-            fields.setdefault(name, shape[axis])
+        if array not in arrays:
+            raise TraceError(f"layer {index}: the array {array} is missing.")
+        if not isinstance(arrays[array], np.ndarray):
+            kind = type(arrays[array]).__name__
+            raise TypeError(f"{array}: expected a numpy array, got {kind}")
+        if arrays[array].ndim != 3:
+            raise TraceError(f"layer {index}: {array}: expected three axes.")
+        fields.setdefault(name, arrays[array].shape[axis])
     return read_layer(fields)
 
 
