@@ -1,0 +1,6 @@
+"""Makes `referees` importable by its plain name, whatever the import mode."""
+
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parent))
