@@ -110,7 +110,7 @@ def _parameters(command: Any) -> list[str]:
 def names() -> dict[str, list[str]]:
     """What each public package exports."""
     return {
-        package: sorted(importlib.import_module(package).__all__)  # type: ignore[attr-defined]
+        package: sorted(importlib.import_module(package).__all__)
         for package in PACKAGES
     }
 

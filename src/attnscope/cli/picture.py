@@ -18,7 +18,6 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from attnscope.cli.console import label
 from attnscope.cli.report import Attended, HeadLine, LayerLine, Report, split_mass
 
 # Okabe and Ito's colours, which all can tell apart, under black letters: dark or light terminal.
@@ -80,7 +79,7 @@ def _opening(report: Report) -> Text:
     text.append("Next token  ")
     for place, token in enumerate(report.next):
         style = "bold" if place == 0 else "dim"
-        text.append(f"{label(token.text)} {token.probability:.1%}   ", style=style)
+        text.append(f"{token.text} {token.probability:.1%}   ", style=style)
     for note in report.notes:
         text.append(f"\n{note}")
     return text
@@ -148,10 +147,9 @@ def _legend(shades: tuple[str, ...]) -> Text:
     for kind, (letter, colour, _) in KINDS.items():
         text.append(letter, style=f"black on {colour}")
         text.append(f" {kind}  ")
-    text.append("\nmean largest weight of a row: ")
-    for place, shade in enumerate(shades):
-        text.append(f"{shade!r} under {(place + 1) * 20} %" if place < 4 else f"{shade!r} above")
-        text.append("  ")
+    text.append("\nshade: the largest weight of a row, on average  ")
+    for place, shade in enumerate(shades[1:], start=1):
+        text.append(f"{shade} {place * 20}%  ")
     return text
 
 
@@ -211,7 +209,8 @@ def attended(
     report: Report, shown: list[Attended], left: int, *, width: int, plain: bool = False
 ) -> Table:
     """The keys of one row from the largest weight down, then all others as one line."""
-    room = max(8, min(28, width - 2 * BAR - 30))
+    cells = max(4, min(BAR, (width - 56) // 2))
+    room = max(8, min(28, width - 2 * cells - 34))
     table = Table(box=None, pad_edge=False, padding=(0, 1), header_style="dim")
     for name, side in (("key", "right"), ("token", "left"), ("weight", "right"), ("", "left")):
         table.add_column(name, justify=side, no_wrap=True)  # type: ignore[arg-type]
@@ -225,17 +224,26 @@ def attended(
             str(row.key),
             _fit(report.labels[row.key], room),
             f"{row.weight:.1%}",
-            Text(bar(row.weight, plain=plain), style="#56b4e9"),
+            Text(bar(row.weight, plain=plain, cells=cells), style="#56b4e9"),
             _norm(row.arrived),
-            Text(bar(share, plain=plain), style="#e69f00"),
+            Text(bar(share, plain=plain, cells=cells), style="#e69f00"),
         )
     if report.chosen.sink_share > 0:
         share = report.chosen.sink_share
-        table.add_row("", "(learned sink)", f"{share:.1%}", Text(bar(share, plain=plain)), "0", "")
+        table.add_row(
+            "",
+            "(learned sink)",
+            f"{share:.1%}",
+            Text(bar(share, plain=plain, cells=cells)),
+            "0",
+            "",
+        )
     if left:
         weight = sum(row.weight for row in rest)
         many = f"the other {left}" if left > 1 else "the other one"
-        table.add_row("", many, f"{weight:.1%}", Text(bar(weight, plain=plain)), "", "")
+        table.add_row(
+            "", many, f"{weight:.1%}", Text(bar(weight, plain=plain, cells=cells)), "", ""
+        )
     return table
 
 

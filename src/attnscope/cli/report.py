@@ -86,7 +86,7 @@ class Chosen:
 
 @dataclass(frozen=True)
 class NextToken:
-    """A token the model may say next."""
+    """A token the model may say next, its text quoted as the labels are."""
 
     id: int
     text: str

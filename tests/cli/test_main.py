@@ -1,0 +1,156 @@
+"""The root of the command line: help, exit codes, and errors as sentences."""
+
+from __future__ import annotations
+
+import errno
+import subprocess
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import typer
+
+import attnscope
+from attnscope.cli import main
+from attnscope.errors import ModelError
+
+
+@pytest.fixture
+def command(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[..., None]], None]:
+    """Put a function in the place of the command `look`."""
+
+    def put(function: Callable[..., None]) -> None:
+        monkeypatch.setattr(main.LazyCommand, "load", _loader(function))
+
+    return put
+
+
+def _loader(function: Callable[..., None]) -> Callable[[Any], Any]:
+    def load(self: Any) -> Any:
+        wrapped = typer.Typer(add_completion=False, rich_markup_mode=None)
+        wrapped.command(self.name)(function)
+        return typer.main.get_command(wrapped)
+
+    return load
+
+
+def raising(error: BaseException) -> Callable[[], None]:
+    def body() -> None:
+        raise error
+
+    return body
+
+
+@pytest.mark.parametrize("flag", ["-h", "--help"])
+def test_help_lists_every_command(run: Callable[..., Any], flag: str) -> None:
+    shown = run(flag)
+    assert shown.code == 0
+    assert shown.err == ""
+    for name, entry in main.COMMANDS.items():
+        assert f"\n  {name} " in shown.out
+        assert entry.line in shown.out
+
+
+def test_nothing_said_is_help_and_wrong_usage(run: Callable[..., Any]) -> None:
+    shown = run()
+    assert shown.code == main.USAGE
+    assert "Usage: attnscope" in shown.err
+
+
+def test_version(run: Callable[..., Any]) -> None:
+    assert run("--version").out == f"attnscope {attnscope.__version__}\n"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("lok",), "Did you mean 'look'?"),
+        (("--wrong",), "No such option: --wrong"),
+        (("look", "--wrong"), "No such option: --wrong"),
+    ],
+)
+def test_wrong_usage(run: Callable[..., Any], arguments: tuple[str, ...], said: str) -> None:
+    shown = run(*arguments)
+    assert shown.code == main.USAGE
+    assert shown.out == ""
+    assert said in shown.err
+    assert "-h'." in shown.err
+    assert len(shown.err.splitlines()) <= 2
+
+
+@pytest.mark.parametrize(
+    ("error", "said", "code"),
+    [
+        (ModelError("no model here. Try another."), "Error: no model here. Try another.\n", 1),
+        (ValueError("layer: 99 is not there"), "Error: layer: 99 is not there\n", 1),
+        (FileNotFoundError(errno.ENOENT, "No such file", "x.txt"), "x.txt: No such file.", 1),
+        (PermissionError(errno.EACCES, "Permission denied", "/x"), "/x: Permission denied.", 1),
+        (MemoryError(), "Not enough memory", 1),
+        (ModuleNotFoundError("no torch", name="torch"), "pip install 'attnscope[look]'", 1),
+        (typer.BadParameter("too many"), "too many", 2),
+        (KeyboardInterrupt(), "", 130),
+    ],
+)
+def test_errors_are_sentences(
+    run: Callable[..., Any],
+    command: Callable[..., None],
+    error: BaseException,
+    said: str,
+    code: int,
+) -> None:
+    command(raising(error))
+    shown = run("look")
+    assert shown.code == code
+    assert said in shown.err
+    assert shown.out == ""
+    assert "Traceback" not in shown.err
+
+
+@pytest.mark.parametrize("error", [KeyError("a"), TypeError("b"), ModuleNotFoundError(name="odd")])
+def test_a_defect_keeps_its_traceback(
+    run: Callable[..., Any], command: Callable[..., None], error: Exception
+) -> None:
+    command(raising(error))
+    with pytest.raises(type(error)):
+        run("look")
+
+
+def test_traceback_when_asked_for(run: Callable[..., Any], command: Callable[..., None]) -> None:
+    command(raising(ModelError("no model here")))
+    with pytest.raises(ModelError):
+        run("--traceback", "look")
+
+
+def test_a_reader_that_leaves_is_no_error() -> None:
+    """`attnscope -h | head -0` says nothing on stderr."""
+    process = subprocess.Popen(
+        [sys.executable, "-c", "import time; time.sleep(0.5); import attnscope.__main__ as m; "
+         "import sys; sys.argv = ['attnscope', '-h']; m.main()"],
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+    )  # fmt: skip
+    assert process.stdout is not None
+    assert process.stderr is not None
+    process.stdout.close()
+    said = process.stderr.read()
+    process.stderr.close()
+    assert process.wait(timeout=60) == main.PIPE
+    assert said == b""
+
+
+def test_an_interrupted_process_ends_with_130() -> None:
+    code = "from attnscope.cli import main; main.app_command = lambda: (_ for _ in ()).throw("
+    code += "KeyboardInterrupt); main.main()"
+    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, check=False)
+    assert ended.returncode == main.INTERRUPTED
+    assert ended.stderr == b"Interrupted.\n"
+
+
+def test_a_terminal_that_knows_ascii_alone_is_served() -> None:
+    code = "from attnscope.cli.main import prepare; prepare(); print('国 ░')"
+    shown = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, check=False,
+        env={"PYTHONIOENCODING": "ascii", "PATH": "", "PYTHONPATH": ":".join(sys.path)},
+    )  # fmt: skip
+    assert shown.returncode == 0, shown.stderr
+    assert shown.stdout == b"\\u56fd \\u2591\n"
