@@ -165,6 +165,6 @@ def rwkv4(fields: Fields, index: int, kind: str) -> Layer:
     source = fields.says("attention_hidden_size", "hidden_size")
     stores = (
         kinds.state_store(3, width, source=source),
-        Store("last inputs", 2, hidden, "fixed", number="fp32", source=source),
+        Store("last inputs", 2, hidden, "fixed", number="model", source=source),
     )
     return Layer(index, "recurrent", stores, state_flops=10 * width, state_formula=f"10 x {width}")

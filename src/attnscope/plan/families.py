@@ -35,7 +35,7 @@ FULL: Final = """
     ernie4_5 ernie4_5_moe exaone flex_olmo gemma glm glm4 glm4_moe gpt2 gpt-sw3 gpt_neox
     gpt_neox_japanese gptj granite granitemoe granitemoeshared helium hrm_text
     hunyuan_v1_dense hunyuan_v1_moe hy_v3 hyperclovax internlm3 iquestcoder jais2 jetmoe llama
-    minimax_m2 nanochat nemotron olmo olmo2 olmoe openai-gpt opt persimmon phi sarvam_moe seed_oss
+    minimax_m2 nanochat nemotron olmo olmo2 olmoe opt persimmon phi sarvam_moe seed_oss
     solar_open stablelm xglm biogpt doge mpt mobilellm git gpt_neo
     internlm internlm2 baichuan qwen xverse aquila deepseek yi orion minicpm chatglm bailing_moe
     exaone_3 grok-1 arctic command-r xlm_decoder
@@ -167,6 +167,7 @@ REFUSED: Final[dict[str, str]] = {
         for name in ENCODER_DECODER
     },
     "blt": "its cache grows with patches whose number depends on the text",
+    "openai-gpt": "its library gives it no cache: every step computes all keys again",
     "reformer": "it keeps buckets of its own and no keys",
     "xlnet": "it keeps hidden states (mems) instead of keys and values",
     "xlm": "its cache is not described by its config",

@@ -62,6 +62,10 @@ KINDS: Final[dict[str, str]] = {
 """Every kind of layer, and what it keeps."""
 
 
+WIDE: Final = {"fp32": 4, "int64": 8}
+"""Numbers whose size no choice of format changes, and their bytes."""
+
+
 @dataclass(frozen=True)
 class Store:
     """One thing that a layer keeps.
@@ -72,8 +76,8 @@ class Store:
         width: numbers in one of them.
         growth: how the entries grow with the tokens.
         span: W of a window, or r of a compression; 0 for the others.
-        number: "cache" (the cache's format), "model" (that of activations), "fp32", or the name
-            of a layout published with the model.
+        number: "cache" (the cache's format), "model" (that of activations), "fp32", "int64", or
+            the name of a layout published with the model.
         source: the config fields behind the sizes, as they stand there.
     """
 
@@ -87,8 +91,8 @@ class Store:
 
     def entry_bytes(self, cache: Format, model: Format) -> int:
         """Bytes of one entry."""
-        if self.number == "fp32":
-            return self.vectors * self.width * 4
+        if self.number in WIDE:
+            return self.vectors * self.width * WIDE[self.number]
         if self.number in PUBLISHED:
             return self.vectors * PUBLISHED[self.number].vector_bytes(self.width)
         form = cache if self.number == "cache" else model

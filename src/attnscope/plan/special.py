@@ -11,7 +11,7 @@ from typing import Any
 
 from attnscope.plan import build, kinds, patterns
 from attnscope.plan.fields import Fields
-from attnscope.plan.model import Heads, Indexer, Layer
+from attnscope.plan.model import Heads, Indexer, Layer, Store
 from attnscope.plan.patterns import CONV, FULL, INDEXED, LINEAR, MLP, SLIDING, SPARSE
 
 
@@ -149,7 +149,13 @@ def qwen4_attention(fields: Fields, index: int, kind: str) -> Layer:
         fields.count("indexer_kv_heads") * fields.count("indexer_head_dim"),
         fields.count("indexer_budget"),
     )
-    return kinds.with_indexer(layer, indexer, source=fields.says("indexer_head_dim"))
+    layer = kinds.with_indexer(layer, indexer, source=fields.says("indexer_head_dim"))
+    names = patterns.layer_kinds(fields, fields.layers(), qwen4)
+    if names.index(INDEXED) != index:
+        return layer
+    # transformers keeps the three positions of every token once, with the first of these layers.
+    positions = Store("positions", 3, 1, number="int64")
+    return replace(layer, held=(*layer.stores, positions))
 
 
 def qwen4_linear(fields: Fields, index: int, kind: str) -> Layer:

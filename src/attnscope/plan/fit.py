@@ -1,0 +1,168 @@
+"""The largest context that fits: the inverse of the cache's piecewise function.
+
+The idea: between two corners (the windows, the groups of a compression) the cache is a straight
+line in the length, so the segment that holds the budget is found by its ends, and the length inside
+it by a division. Entries that stand for several tokens make small steps of the line; the answer is
+then corrected within one group.
+
+Formula
+    batch * (slope * T + constant) <= bytes - weights - reserved
+
+Units: bytes, tokens.
+
+Not here: what an engine reserves (engines/).
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Final
+
+from attnscope.plan.bytes import LARGEST, as_asked, formats, sequence_bytes, whole
+from attnscope.plan.model import Model
+
+UNITS: Final = {
+    "": 1, "b": 1, "kb": 10**3, "mb": 10**6, "gb": 10**9, "tb": 10**12,
+    "kib": 2**10, "mib": 2**20, "gib": 2**30, "tib": 2**40, "k": 2**10, "m": 2**20, "g": 2**30,
+}  # fmt: skip
+
+
+def parse_bytes(text: str) -> int:
+    """Bytes from `141GB` (decimal), `80GiB` (binary) or a plain number.
+
+    Raises:
+        ValueError: for anything else.
+
+    >>> parse_bytes("141GB"), parse_bytes("1.5GiB")
+    (141000000000, 1610612736)
+    """
+    found = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([a-zA-Z]*)\s*", str(text))
+    if found is None or found[2].lower() not in UNITS:
+        raise ValueError(f"bytes must look like 141GB, 80GiB or 1000000, got {text!r}.")
+    size = Fraction(found[1]) * UNITS[found[2].lower()]
+    if size > 10**18:
+        raise ValueError(f"bytes must be at most 10^18, got {text!r}.")
+    return int(size)
+
+
+@dataclass(frozen=True)
+class Fit:
+    """What fits.
+
+    Args:
+        tokens: the largest context, 0 where not one token fits, None where every length fits
+            (a cache that stops growing).
+        bytes_used: what the cache takes at that context, for the whole batch.
+        limit: the model's own limit of positions, where its config has one.
+    """
+
+    budget: int
+    weights: int
+    batch: int
+    tokens: int | None
+    bytes_used: int
+    limit: int | None
+
+    @property
+    def usable(self) -> int | None:
+        """The largest context that fits and that the model can hold."""
+        if self.tokens is None:
+            return self.limit
+        return self.tokens if self.limit is None else min(self.tokens, self.limit)
+
+
+def corners(model: Model) -> list[int]:
+    """The lengths at which the slope of the cache changes."""
+    spans = {
+        store.span for layer in model.layers for store in layer.stores if store.growth == "window"
+    }
+    return sorted(spans)
+
+
+def largest_context(
+    model: Model,
+    budget: int,
+    *,
+    weights: int = 0,
+    batch: int = 1,
+    dtype: str | None = None,
+    kv_dtype: str | None = None,
+) -> Fit:
+    """The largest context whose cache fits beside the weights.
+
+    Args:
+        budget: bytes of the device.
+        weights: bytes that are taken already.
+        batch: sequences of that length.
+
+    Raises:
+        ValueError: a negative number, a batch below 1, or an unknown format.
+
+    >>> from attnscope.plan import read
+    >>> largest_context(read("llama-3-8b"), 131072 * 1000 + 5).tokens
+    1000
+    """
+    whole(batch, "batch")
+    if budget < 0 or weights < 0:
+        raise ValueError(f"budget and weights must not be negative, got {budget} and {weights}.")
+    room = (budget - weights) // batch
+
+    def size(tokens: int) -> int:
+        return sequence_bytes(model, tokens, dtype=dtype, kv_dtype=kv_dtype)
+
+    def answer(tokens: int | None, used: int) -> Fit:
+        return Fit(budget, weights, batch, tokens, used * batch, model.context_limit)
+
+    if room < 0 or size(1) > room:
+        return answer(0, 0)
+    ends = corners(model)
+    segment = next((i for i, end in enumerate(ends) if size(end) > room), len(ends))
+    start = ends[segment - 1] if segment else 0
+    slope = _slope(model, start, dtype, kv_dtype)
+    if slope == 0:
+        if segment == len(ends):
+            return answer(None, size(start))
+        return answer(start, size(start))
+    # A straight line from the segment's start; steps of compressed entries only lower it.
+    step = math.lcm(*(_ratios(model) or [1]))
+    anchor = start - start % step
+    tokens = anchor + int(Fraction(room - size(anchor), 1) / slope)
+    tokens = min(max(tokens, start, 1), LARGEST)
+    tokens = _settle(tokens, start, step, room, size)
+    return answer(tokens, size(tokens))
+
+
+def _settle(tokens: int, start: int, step: int, room: int, size: object) -> int:
+    """The largest length within one group of `tokens` that fits."""
+    assert callable(size)
+    low, high = max(tokens - step, start, 1), tokens + step
+    while low < high:
+        middle = (low + high + 1) // 2
+        if size(middle) <= room:
+            low = middle
+        else:
+            high = middle - 1
+    return low
+
+
+def _ratios(model: Model) -> list[int]:
+    return sorted(
+        {s.span for layer in model.layers for s in layer.stores if s.growth == "compressed"}
+    )
+
+
+def _slope(model: Model, after: int, dtype: str | None, kv_dtype: str | None) -> Fraction:
+    """Bytes per token just past `after` tokens."""
+    cache, plain = formats(model, dtype, kv_dtype)
+    slope = Fraction(0)
+    for layer in as_asked(model, kv_dtype):
+        for store in layer.stores:
+            size = store.entry_bytes(cache, plain)
+            if store.growth == "token" or (store.growth == "window" and store.span > after):
+                slope += size
+            elif store.growth == "compressed":
+                slope += Fraction(size, store.span)
+    return slope

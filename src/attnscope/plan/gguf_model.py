@@ -1,0 +1,321 @@
+"""From a GGUF header's keys to a model's layers: the same layers as from the model's config.
+
+The idea: GGUF names the sizes of every architecture alike (`<architecture>.block_count`,
+`.attention.head_count_kv`, `.ssm.state_size`, ...), so one reader serves all, and what the file
+leaves to its reader (which layers slide) is a small table.
+
+Source: key names as written by the gguf package; the rules of sliding layers as llama.cpp's model
+loaders have them (llama-cpp-python 0.3.36, vendored source).
+
+Not here: the header's bytes (gguf_header.py).
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from attnscope.errors import ConfigError
+from attnscope.plan import kinds
+from attnscope.plan.fields import MOST, MOST_LAYERS
+from attnscope.plan.gguf_header import Header, Skipped
+from attnscope.plan.model import Heads, Indexer, Latent, Layer, Model
+
+PERIODS: Final[dict[str, tuple[int, bool]]] = {
+    "afmoe": (4, False), "cohere2": (4, False), "cohere2moe": (4, True), "exaone4": (4, False),
+    "exaone-moe": (4, False), "gemma2": (2, False), "gemma3": (6, False), "gemma3n": (5, False),
+    "gpt-oss": (2, False), "laguna": (4, True), "llama4": (4, False), "mellum": (4, False),
+    "olmo2": (4, False), "smallthinker": (4, True),
+}  # fmt: skip
+"""Where the file has no pattern: one full layer in so many, and whether it is the first."""
+
+NEEDS_PATTERN: Final = frozenset(("gemma4", "mimo2", "step35", "granite-swa"))
+
+PLAIN: Final = frozenset(
+    "llama llama4 qwen qwen2 qwen2moe qwen2vl qwen3 qwen3moe qwen3vl qwen3vlmoe gemma gemma2 gemma3"
+    " gemma3n phi2 phi3 phimoe starcoder starcoder2 falcon gpt2 gptneox mpt bloom stablelm internlm2"
+    " baichuan command-r cohere2 olmo olmo2 olmoe openelm granite granitemoe minicpm orion xverse"
+    " chatglm glm4 glm4moe exaone exaone4 exaone-moe nemotron arctic dbrx bitnet deci seed_oss"
+    " smollm3 ernie4_5 ernie4_5-moe hunyuan-moe hunyuan-dense dots1 gpt-oss arcee afmoe apertus"
+    " minimax-m2 mellum laguna smallthinker bailingmoe bailingmoe2 grok deepseek jais codeshell"
+    " refact plamo mistral3 cohere2moe".split()
+)
+"""Architectures whose attention is of ordinary heads."""
+
+LATENT: Final = frozenset(("deepseek2", "minicpm3", "glm-dsa", "deepseek32", "kimi-linear", "glm4moelite"))
+STATES: Final = {
+    "mamba": "mamba", "jamba": "mamba", "mamba2": "mamba2", "nemotron_h": "mamba2",
+    "nemotron_h_moe": "mamba2", "granitehybrid": "mamba2", "falcon-h1": "mamba2",
+    "qwen3next": "delta", "qwen35": "delta", "qwen35moe": "delta", "kimi-linear": "kda",
+    "lfm2": "conv", "lfm2moe": "conv",
+}  # fmt: skip
+"""Architectures with recurrences, and of which sort."""
+
+FULL_INTERVAL: Final = {"qwen3next": 4, "qwen35": 4, "qwen35moe": 4}
+
+
+class Keys:
+    """The keys of one architecture, read with care."""
+
+    def __init__(self, header: Header, name: str) -> None:
+        self.keys, self.name = header.keys, name
+        arch = self.keys.get("general.architecture")
+        if not isinstance(arch, str):
+            raise ConfigError(f"{name}: the key general.architecture is missing.")
+        self.arch = arch
+
+    def raw(self, key: str) -> Any:
+        value = self.keys.get(f"{self.arch}.{key}")
+        if isinstance(value, Skipped):
+            raise ConfigError(f"{self.name}: {self.arch}.{key} has {value.count:,} items.")
+        return value
+
+    def check(self, key: str, value: Any, least: int = 1) -> int:
+        if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= MOST:
+            raise ConfigError(
+                f"{self.name}: {self.arch}.{key} must be from {least} to {MOST:,}, got {value!r}."
+            )
+        return value
+
+    def count(self, key: str, *, least: int = 1) -> int:
+        value = self.raw(key)
+        if value is None:
+            raise ConfigError(f"{self.name}: the key {self.arch}.{key} is missing.")
+        return self.check(key, value, least)
+
+    def optional(self, key: str, *, least: int = 0) -> int | None:
+        value = self.raw(key)
+        return None if value is None else self.check(key, value, least)
+
+    def of_layer(self, key: str, index: int, layers: int, default: int | None = None) -> int:
+        """A value that may be one for all layers or a list."""
+        value = self.raw(key)
+        if isinstance(value, list):
+            if len(value) < layers:
+                raise ConfigError(
+                    f"{self.name}: {self.arch}.{key} has {len(value)} items but block_count is "
+                    f"{layers}; they contradict each other."
+                )
+            value = value[index]
+        if value is None and default is not None:
+            return default
+        return self.check(key, value, 0) if value is not None else self.count(key)
+
+    def says(self, *names: str) -> str:
+        return ", ".join(
+            f"{self.arch}.{one} = {self.raw(one)}" for one in names if self.raw(one) is not None
+        )
+
+
+def from_header(header: Header, *, name: str, assume_full: bool = False) -> Model:
+    """The model that a GGUF header describes.
+
+    Raises:
+        ConfigError: no text model, an unknown architecture, missing or contradicting keys.
+    """
+    keys = Keys(header, name)
+    known = keys.arch in PLAIN or keys.arch in LATENT or keys.arch in STATES
+    assumed: tuple[str, ...] = ()
+    if not known:
+        if not assume_full:
+            raise ConfigError(
+                f"{name}: the GGUF architecture {keys.arch!r} is not one the planner knows. If all "
+                "its layers are ordinary attention, --assume-full (assume_full=True) plans it so."
+            )
+        assumed = (f"architecture {keys.arch!r} is unknown; every layer is taken as full",)
+    total = keys.count("block_count")
+    if total > MOST_LAYERS:
+        raise ConfigError(f"{name}: {total:,} layers; more than {MOST_LAYERS:,} are no model.")
+    drafting = keys.optional("nextn_predict_layers") or 0
+    layers = total - drafting if drafting < total else total
+    built = [_layer(keys, index, layers) for index in range(layers)]
+    own = keys.optional("attention.shared_kv_layers") or 0
+    if own:
+        built = _share(keys, built, own)
+    notes = []
+    if drafting:
+        notes.append(f"nextn_predict_layers = {drafting}: layers for drafting, not counted here")
+    return Model(
+        name=name,
+        architecture=keys.arch,
+        width=keys.count("embedding_length"),
+        layers=tuple(built),
+        source="gguf",
+        vocabulary=_vocabulary(keys),
+        context_limit=keys.optional("context_length"),
+        dtype="fp16",
+        fields={k: v for k, v in header.keys.items() if not isinstance(v, Skipped)},
+        notes=tuple(notes),
+        assumed=assumed,
+    )
+
+
+def _vocabulary(keys: Keys) -> int | None:
+    tokens = keys.keys.get("tokenizer.ggml.tokens")
+    if isinstance(tokens, Skipped):
+        return tokens.count
+    return len(tokens) if isinstance(tokens, list) else keys.optional("vocab_size")
+
+
+def _share(keys: Keys, layers: list[Layer], count: int) -> list[Layer]:
+    first = len(layers) - count
+    if first < 1:
+        raise ConfigError(
+            f"{keys.name}: attention.shared_kv_layers = {count} leaves no layer that keeps keys."
+        )
+    found = list(layers)
+    for index in range(first, len(layers)):
+        same = [i for i in range(first) if layers[i].kind == layers[index].kind]
+        found[index] = kinds.shared(
+            layers[index], same[-1] if same else None, note=f"attention.shared_kv_layers = {count}"
+        )
+    return found
+
+
+def _window(keys: Keys, index: int, layers: int) -> int | None:
+    """The window of a layer, None of a full one."""
+    window = keys.optional("attention.sliding_window")
+    chunk = keys.optional("attention.chunk_size") if keys.arch == "llama4" else None
+    window = window or chunk
+    pattern = keys.raw("attention.sliding_window_pattern")
+    if not window:
+        return None
+    if isinstance(pattern, list):
+        if len(pattern) < layers:
+            raise ConfigError(
+                f"{keys.name}: attention.sliding_window_pattern has {len(pattern)} items but "
+                f"block_count is {layers}; they contradict each other."
+            )
+        return window if pattern[index] else None
+    if isinstance(pattern, int) and not isinstance(pattern, bool) and pattern > 0:
+        return window if (index + 1) % pattern else None
+    if keys.arch in NEEDS_PATTERN:
+        raise ConfigError(f"{keys.name}: the key attention.sliding_window_pattern is missing.")
+    if keys.arch in PERIODS:
+        period, first = PERIODS[keys.arch]
+        return window if index % period != (0 if first else period - 1) else None
+    # Phi-3 slides everywhere; llama.cpp reads no window for the other architectures.
+    return window if keys.arch == "phi3" else None
+
+
+def _layer(keys: Keys, index: int, layers: int) -> Layer:
+    sort = STATES.get(keys.arch)
+    kv = keys.of_layer("attention.head_count_kv", index, layers, default=-1) if (
+        keys.raw("attention.head_count_kv") is not None
+    ) else None
+    if sort is not None and keys.arch != "falcon-h1" and _is_state(keys, index, kv, sort):
+        return _state(keys, index, sort)
+    if kv == 0 and sort is None:
+        return kinds.mlp(index, note="attention.head_count_kv is 0 here")
+    if keys.arch in ("nemotron_h", "nemotron_h_moe") and kv == 0:
+        return kinds.mlp(index, note="attention.head_count_kv is 0 here")
+    if keys.arch in LATENT:
+        return _latent(keys, index, layers)
+    return _attention(keys, index, layers, kv)
+
+
+def _is_state(keys: Keys, index: int, kv: int | None, sort: str) -> bool:
+    if keys.arch in ("mamba", "mamba2"):
+        return True
+    if sort == "delta":
+        interval = keys.optional("full_attention_interval") or FULL_INTERVAL[keys.arch]
+        return (index + 1) % interval != 0
+    if keys.arch in ("nemotron_h", "nemotron_h_moe"):
+        # In these files attention has KV heads, an MLP has a width, and Mamba has neither.
+        widths = keys.raw("feed_forward_length")
+        wide = widths[index] if isinstance(widths, list) and index < len(widths) else 0
+        return kv == 0 and wide == 0
+    return kv == 0
+
+
+def _attention(keys: Keys, index: int, layers: int, kv: int | None) -> Layer:
+    queries = keys.of_layer("attention.head_count", index, layers)
+    if queries < 1:
+        return kinds.mlp(index, note="attention.head_count is 0 here")
+    count = queries if kv is None else kv
+    window = _window(keys, index, layers)
+    width = keys.optional("attention.key_length", least=1)
+    value = keys.optional("attention.value_length", least=1)
+    if window is not None:
+        width = keys.optional("attention.key_length_swa", least=1) or width
+        value = keys.optional("attention.value_length_swa", least=1) or value
+    if width is None:
+        embedding = keys.count("embedding_length")
+        if embedding % queries:
+            raise ConfigError(
+                f"{keys.name}: attention.key_length is missing and embedding_length = {embedding} "
+                f"is not a multiple of head_count = {queries}; they contradict each other."
+            )
+        width = embedding // queries
+    if queries % count:
+        raise ConfigError(
+            f"{keys.name}: head_count = {queries} is not a multiple of head_count_kv = {count}; "
+            "they contradict each other."
+        )
+    source = keys.says("attention.head_count_kv", "attention.key_length", "attention.value_length")
+    layer = kinds.attention(
+        index, Heads(queries, count, width, value or width), window=window,
+        chunked=keys.arch == "llama4", source=source,
+    )  # fmt: skip
+    if keys.arch == "falcon-h1":
+        return kinds.together("full+mamba2", layer, _state(keys, index, "mamba2"))
+    return layer
+
+
+def _latent(keys: Keys, index: int, layers: int) -> Layer:
+    queries = keys.of_layer("attention.head_count", index, layers)
+    rank, rope = keys.count("attention.kv_lora_rank"), keys.count("rope.dimension_count")
+    full = keys.optional("attention.key_length_mla", least=1)
+    source = keys.says("attention.kv_lora_rank", "rope.dimension_count")
+    if full is None:
+        # Without it the file is for keys and values per head (an old conversion).
+        key, value = keys.count("attention.key_length"), keys.count("attention.value_length")
+        sizes = Latent(rank, rope, key - rope, value)
+        return kinds.latent(index, queries, sizes, expanded=True, source=source)
+    value = keys.count("attention.value_length_mla")
+    layer = kinds.latent(index, queries, Latent(rank, rope, full - rope, value), source=source)
+    if keys.raw("attention.indexer.key_length") is None:
+        return layer
+    modes = keys.raw("attention.indexer.types")
+    own = not isinstance(modes, list) or bool(modes[index])
+    indexer = Indexer(
+        keys.count("attention.indexer.head_count"),
+        keys.count("attention.indexer.key_length"),
+        keys.count("attention.indexer.top_k"),
+        own,
+    )
+    return kinds.with_indexer(layer, indexer, source=keys.says("attention.indexer.key_length"))
+
+
+def _state(keys: Keys, index: int, sort: str) -> Layer:
+    names = ("ssm.conv_kernel", "ssm.state_size", "ssm.group_count", "ssm.time_step_rank",
+             "ssm.inner_size", "shortconv.l_cache", "kda.head_dim")  # fmt: skip
+    source = keys.says(*names)
+    if sort == "conv":
+        taps = keys.count("shortconv.l_cache")
+        channels = keys.count("embedding_length")
+        return kinds.convolution(index, channels=channels, taps=taps, source=source)
+    taps = keys.count("ssm.conv_kernel")
+    if sort == "kda":
+        heads, width = keys.count("attention.head_count"), keys.count("kda.head_dim")
+        return kinds.delta(
+            index, "kda", key_heads=heads, value_heads=heads, key_width=width, value_width=width,
+            taps=taps, source=source,
+        )  # fmt: skip
+    inner, states = keys.count("ssm.inner_size"), keys.count("ssm.state_size")
+    if sort == "mamba":
+        return kinds.mamba(index, inner=inner, states=states, taps=taps, source=source)
+    heads, groups = keys.count("ssm.time_step_rank"), keys.count("ssm.group_count")
+    if inner % heads:
+        raise ConfigError(
+            f"{keys.name}: ssm.inner_size = {inner} is not a multiple of ssm.time_step_rank = "
+            f"{heads}; they contradict each other."
+        )
+    if sort == "mamba2":
+        return kinds.mamba2(
+            index, heads=heads, head_width=inner // heads, states=states, groups=groups, taps=taps,
+            source=source,
+        )  # fmt: skip
+    return kinds.delta(
+        index, "gated-deltanet", key_heads=groups, value_heads=heads, key_width=states,
+        value_width=inner // heads, taps=taps, source=source,
+    )  # fmt: skip
