@@ -198,7 +198,7 @@ def parts(problem: Problem, *, budget: int | None = None, align: int = 1) -> Ite
         budget = CPU_BYTES if problem.q.device.type == "cpu" else DEVICE_BYTES
     numbers = max(1, budget // dtype.itemsize)
     everything = B * H * T * S
-    together = B if everything <= numbers else 1
+    together = max(1, B) if everything <= numbers else 1
     first, end = problem.spans.first, problem.spans.end
     widest = int((end - first).max()) if T else 0
     groups = max(1, min(G, numbers // max(1, n * min(T, FEWEST_ROWS) * widest)))

@@ -19,12 +19,12 @@ float64). Keys and positions are centred first, since differences of large numbe
 
 Accuracy (absolute; eps of q's dtype: 1.2e-7 float32, 9.8e-4 float16, 7.8e-3 bfloat16; each line is
 a bound that tests/core/test_from_kernel.py checks on PyTorch's CPU kernel)
-    logsumexp       8 eps32 x max(1, |lse|) in float32; 2e-4 in half precision: the kernel's own
-    entropy         4 eps x the largest |s_ij - mean of the row's scores|
+    logsumexp       8 eps32 x max |s| in float32; 2e-4 in half precision: the kernel's own
+    entropy         4 eps x max |s - mean of its row|, plus twice the error of logsumexp
     mean_distance   4 eps x max(S, 256): the kernel rounds the mean position to its dtype
-    sink_mass, blocks  4 eps
+    masses          4 eps + 8 eps32 x max |s|
     participation   relative, three times the error of logsumexp
-    received        4 eps x received
+    received        relative, the error of masses
 
 Not here: masks other than causal, soft-cap and sinks (the kernel may have them, as long as its
 log-sum-exp and its output agree; then `entropy` holds only without them).

@@ -1,0 +1,219 @@
+"""A few query rows against many keys (decode): the fused path without packing.
+
+The idea: with one query token there is nothing to reuse, so keys and values are read once, where
+they lie, by all query heads that share them. The keys of one head are cut into chunks that threads
+take; whoever finishes the last chunk of a head merges them, so there is no barrier here either.
+
+Formula: partial sums relative to references a and b merge at r = max(a, b):
+    l = l_a e^(a - r) + l_b e^(b - r), and so on for the other sums (fused_strip.py).
+
+Shapes: as in fused_strip.py, with one strip per (batch, key head) and one state per chunk and row.
+
+Not here: the choice between this and the packed path (fused.py).
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from attnscope.core.fused_finish import finish_rows
+from attnscope.core.fused_strip import (
+    DISTANCE,
+    LARGEST,
+    REFERENCE,
+    SINK,
+    SUM,
+    SUM_2,
+    SUM_3,
+    SUM_X,
+    TILE,
+    WHERE,
+    copy_line,
+    tile_softmax,
+)
+from attnscope.core.fused_workers import begin_rows, panel_spans, read_kept
+from attnscope.core.jit import compiled
+from attnscope.core.microkernel import COLUMNS, LANES, ROWS, take_number
+from attnscope.core.vectors import add_scaled, dot
+
+
+@compiled
+def _copy_queries(q, at, by_head, by_token, by_d, heads, width, queries, scale, into):  # type: ignore[no-untyped-def]
+    """The scaled queries, row by row [T * heads, D]."""
+    for row in range(queries * heads):
+        source = at + row % heads * by_head + row // heads * by_token
+        copy_line(into, row * width, q, source, by_d, width, width, scale)
+
+
+@compiled
+def _dot(q, at, k, source, by_d, width):  # type: ignore[no-untyped-def]
+    """q[at:] . k[source:], any stride of k."""
+    main = width // LANES * LANES if by_d == 1 else 0
+    total = dot(q, at, k, source, main)
+    for d in range(main, width):
+        total += q[at + d] * k[source + d * by_d]
+    return total
+
+
+@compiled
+def _tile_dots(q, rows, width, k, at, by_key, by_d, base, low, high, strip, place):  # type: ignore[no-untyped-def]
+    """Scores of the keys [low, high) of one tile; the rest of the tile is zeroed."""
+    for row in range(rows):
+        for key in range(base, low):
+            strip[place + row * TILE + key - base] = np.float32(0.0)
+        for key in range(high, base + TILE):
+            strip[place + row * TILE + key - base] = np.float32(0.0)
+    for key in range(low, high):
+        source = at + key * by_key
+        for row in range(rows):
+            strip[place + row * TILE + key - base] = _dot(q, row * width, k, source, by_d, width)
+
+
+@compiled
+def _add_value(acc, at, weight, v, source, by_e, width):  # type: ignore[no-untyped-def]
+    main = width // LANES * LANES if by_e == 1 else 0
+    add_scaled(acc, at, v, source, main, weight)
+    for e in range(main, width):
+        acc[at + e] += weight * v[source + e * by_e]
+
+
+@compiled
+def _tile_values(  # type: ignore[no-untyped-def]
+    strip, place, rows, panel_low, panel_high, v, at, by_key, by_e, base, acc, width, padded
+):
+    """Add exponentials times values of the keys of one tile that the rows of a panel may see."""
+    for panel in range((rows + ROWS - 1) // ROWS):
+        low, high = max(base, panel_low[panel]), min(base + TILE, panel_high[panel])
+        for key in range(low, high):
+            source = at + key * by_key
+            for row in range(panel * ROWS, min(rows, (panel + 1) * ROWS)):
+                weight = strip[place + row * TILE + key - base]
+                _add_value(acc, row * padded, weight, v, source, by_e, width)
+
+
+@compiled
+def _merge(into, other, acc, other_acc, width):  # type: ignore[no-untyped-def]
+    """Add one row's partial sums to another's; `into` and `other` are states of one row."""
+    if other[LARGEST] > into[LARGEST]:
+        into[LARGEST], into[WHERE] = other[LARGEST], other[WHERE]
+    if other[REFERENCE] == -np.inf:
+        return
+    reference = max(into[REFERENCE], other[REFERENCE])
+    for line, sign in ((into, 0), (other, 1)):
+        shift = reference - line[REFERENCE] if line[REFERENCE] != -np.inf else 0.0
+        factor = np.exp(-shift)
+        line[SUM_X] = factor * (line[SUM_X] - shift * line[SUM])
+        line[SUM] *= factor
+        line[SINK] *= factor
+        line[DISTANCE] *= factor
+        line[SUM_2] *= factor * factor
+        line[SUM_3] *= factor * factor * factor
+        line[REFERENCE] = reference
+        scale = np.float32(factor)
+        part = other_acc if sign else acc
+        for e in range(width):
+            part[e] *= scale
+    for column in (SUM, SUM_X, SUM_2, SUM_3, DISTANCE, SINK):
+        into[column] += other[column]
+    for e in range(width):
+        acc[e] += other_acc[e]
+
+
+@compiled
+def _chunk(pair, chunk, tile0, inputs, plan, shared, scratch):  # type: ignore[no-untyped-def]
+    """Partial sums of one chunk of keys for all rows of one key head."""
+    b, g = pair // plan.groups, pair % plan.groups
+    heads = plan.heads // plan.groups
+    head0, rows = g * heads, plan.queries * heads
+    width = (plan.value_width + COLUMNS - 1) // COLUMNS * COLUMNS
+    seen_by = min(b, inputs.first.shape[0] - 1)
+    first, end = inputs.first[seen_by], inputs.end[seen_by]
+    low, high = scratch.panel_low, scratch.panel_high
+    panel_spans(first, end, 0, rows, heads, low, high)
+    at = inputs.q_at
+    _copy_queries(
+        inputs.q, at[0] + b * at[1] + head0 * at[2], at[2], at[3], at[4], heads, plan.width,
+        plan.queries, plan.scale, scratch.packed_q,
+    )  # fmt: skip
+    number = pair * shared.chunks + chunk
+    state = shared.state[number * rows : (number + 1) * rows]
+    acc = shared.acc[number * rows * width : (number + 1) * rows * width]
+    begin_rows(
+        state, acc, rows, width, heads, head0, inputs.sinks if chunk == 0 else inputs.sinks[:0]
+    )
+    bias_at = (
+        inputs.bias_at[0] + b * inputs.bias_at[1] + head0 * inputs.bias_at[2],
+        inputs.bias_at[2], inputs.bias_at[3], inputs.bias_at[4],
+    )  # fmt: skip
+    mask_at = (
+        inputs.mask_at[0] + b * inputs.mask_at[1] + head0 * inputs.mask_at[2],
+        inputs.mask_at[2], inputs.mask_at[3], inputs.mask_at[4],
+    )  # fmt: skip
+    k_at, v_at = inputs.k_at, inputs.v_at
+    for slot in range(chunk * shared.tiles, min((chunk + 1) * shared.tiles, plan.slots)):
+        base = (tile0 + slot) * TILE
+        place = (pair * plan.slots + slot) * rows * TILE
+        references = (pair * plan.slots + slot) * rows
+        for row in range(rows):
+            shared.references[references + row] = -np.inf
+        begin = max(base, plan.packed_low)
+        stop = min(base + TILE, plan.packed_high)
+        _tile_dots(
+            scratch.packed_q, rows, plan.width, inputs.k, k_at[0] + b * k_at[1] + g * k_at[2],
+            k_at[3], k_at[4], base, begin, stop, shared.strip, place,
+        )  # fmt: skip
+        tile_softmax(
+            shared.strip, place, base, heads, 0, rows, low, high, first, end,
+            plan.keys - plan.queries, plan.softcap, inputs.bias, bias_at, inputs.mask, mask_at,
+            state, acc, width, plan.moments, shared.references, references,
+        )  # fmt: skip
+        _tile_values(
+            shared.strip, place, rows, low, high, inputs.v,
+            v_at[0] + b * v_at[1] + g * v_at[2], v_at[3], v_at[4], base, acc,
+            plan.value_width, width,
+        )  # fmt: skip
+
+
+@compiled
+def _finish(pair, tile0, inputs, plan, shared, scratch, results):  # type: ignore[no-untyped-def]
+    """Merge the chunks of one key head and write its results."""
+    b, g = pair // plan.groups, pair % plan.groups
+    heads = plan.heads // plan.groups
+    rows = plan.queries * heads
+    width = (plan.value_width + COLUMNS - 1) // COLUMNS * COLUMNS
+    first = pair * shared.chunks
+    state = shared.state[first * rows : (first + 1) * rows]
+    acc = shared.acc[first * rows * width : (first + 1) * rows * width]
+    for chunk in range(1, shared.chunks):
+        at = (first + chunk) * rows
+        for row in range(rows):
+            _merge(
+                state[row], shared.state[at + row], acc[row * width : (row + 1) * width],
+                shared.acc[(at + row) * width : (at + row + 1) * width], width,
+            )  # fmt: skip
+    finish_rows(
+        state, acc, width, 0, rows, heads, g * heads, results.out[b], results.sums[b],
+        results.where[b],
+    )  # fmt: skip
+    if plan.keep:
+        begin = pair * plan.slots * rows
+        stop = begin + plan.slots * rows
+        read_kept(
+            b, g, 0, plan.queries, rows, tile0, plan.slots,
+            shared.strip[begin * TILE : stop * TILE], shared.references[begin:stop], state,
+            inputs, plan, scratch, results,
+        )  # fmt: skip
+
+
+@compiled
+def decode_worker(inputs, plan, shared, scratch, results, counters):  # type: ignore[no-untyped-def]
+    """Take chunks until none is left; counters is int64 [1 + batch * groups], zeroed."""
+    pairs = plan.batch * plan.groups
+    tile0 = plan.packed_low // TILE
+    number = take_number(counters, 0)
+    while number < pairs * shared.chunks:
+        pair, chunk = number // shared.chunks, number % shared.chunks
+        _chunk(pair, chunk, tile0, inputs, plan, shared, scratch)
+        if take_number(counters, 1 + pair) == shared.chunks - 1:
+            _finish(pair, tile0, inputs, plan, shared, scratch, results)
+        number = take_number(counters, 0)
