@@ -12,12 +12,12 @@ Not here: bytes and files (document.py), arrays (arrays.py).
 from __future__ import annotations
 
 import itertools
-import math
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Final
 
 from attnscope.errors import TraceError
+from attnscope.trace.fields import Fields, short, utf8_length
 from attnscope.trace.format import (
     LAYER_FILE,
     MAX_COUNT,
@@ -127,62 +127,6 @@ class Header:
         return replace(self, layers=tuple(layers))
 
 
-class Fields:
-    """Reads one object's fields; a complaint says where it stands."""
-
-    def __init__(self, value: Any, where: str, known: Iterable[str]) -> None:
-        if not isinstance(value, Mapping):
-            raise TraceError(f"{where}: expected an object, got {type(value).__name__}.")
-        self.value, self.where = value, where
-        known = set(known)
-        for name in value:
-            if name not in known:
-                raise TraceError(
-                    f"{where}: unknown field {_short(name)}; expected only "
-                    f"{', '.join(sorted(known))}."
-                )
-
-    def fail(self, name: str, expected: str) -> TraceError:
-        """The complaint about one field."""
-        came = _short(self.value[name]) if name in self.value else "nothing"
-        return TraceError(f"{self.where}: {name}: expected {expected}, got {came}.")
-
-    def string(self, name: str, *, optional: bool = False) -> Any:
-        """A string that can be written as UTF-8."""
-        value = self.value.get(name)
-        if value is None and optional:
-            return None
-        if not isinstance(value, str) or _utf8_length(value) is None:
-            raise self.fail(name, "a string of valid characters")
-        return value
-
-    def count(self, name: str, *, least: int = 0, most: int = MAX_COUNT) -> int:
-        """A whole number between two bounds, both allowed."""
-        value = self.value.get(name)
-        if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
-            raise self.fail(name, f"a whole number from {least} to {most}")
-        return value
-
-    def optional_count(self, name: str, *, least: int = 0) -> int | None:
-        """The same, or nothing."""
-        return None if self.value.get(name) is None else self.count(name, least=least)
-
-    def number(self, name: str) -> float:
-        """A finite number."""
-        value: Any = self.value.get(name)
-        plain = isinstance(value, int | float) and not isinstance(value, bool)
-        if not plain or abs(value) > 1e300 or not math.isfinite(value):
-            raise self.fail(name, "a finite number")
-        return float(value)
-
-    def flag(self, name: str, default: bool) -> bool:
-        """True or false."""
-        value = self.value.get(name, default)
-        if not isinstance(value, bool):
-            raise self.fail(name, "true or false")
-        return value
-
-
 def read_header(value: Any) -> Header:
     """Check the parsed trace.json (or the same as a Python mapping).
 
@@ -238,7 +182,7 @@ def read_layer(value: Any) -> LayerInfo:
     """
     where = "trace.json: layers"
     if isinstance(value, Mapping) and isinstance(value.get("index"), int):
-        where = f"trace.json: layer {_short(value['index'])}"
+        where = f"trace.json: layer {short(value['index'])}"
     fields = Fields(value, where, LayerInfo.__dataclass_fields__)
     index = fields.count("index", most=MAX_LAYERS - 1)
     kind = fields.string("kind")
@@ -324,25 +268,46 @@ def _layers(value: Any, model: ModelInfo) -> tuple[LayerInfo, ...]:
 def _tokens(value: Any, text: str) -> tuple[Token, ...]:
     if not isinstance(value, list | tuple):
         raise TraceError("trace.json: tokens: expected a list.")
-    length = _utf8_length(text) or 0
-    tokens = []
-    for place, entry in enumerate(value):
+    length = utf8_length(text) or 0
+    return tuple(_token(entry, place, length) for place, entry in enumerate(value))
+
+
+def _token(entry: Any, place: int, length: int) -> Token:
+    """One token, checked. Texts are long, so what is right is recognised in one expression."""
+    if not isinstance(entry, dict):
         if not isinstance(entry, Mapping) and all(hasattr(entry, name) for name in _TOKEN):
             entry = {name: getattr(entry, name) for name in _TOKEN}
-        fields = Fields(entry, f"trace.json: token {place}", _TOKEN)
-        token = Token(
-            fields.count("index"),
-            fields.count("id", least=-1, most=1 << 62),
-            fields.string("text"),
-            fields.count("start", most=length),
-            fields.count("end", most=length),
-        )
-        if token.index != place:
-            raise fields.fail("index", f"{place}, its place in the list")
-        if token.end < token.start:
-            raise fields.fail("end", f"at least start, {token.start}")
-        tokens.append(token)
-    return tuple(tokens)
+        return _checked_token(entry, place, length)
+    index, number, text = entry.get("index"), entry.get("id"), entry.get("text")
+    start, end = entry.get("start"), entry.get("end")
+    if (
+        len(entry) == len(_TOKEN)
+        and type(index) is type(number) is type(start) is type(end) is int
+        and index == place
+        and type(text) is str
+        and text.isascii()
+        and 0 <= number < MAX_COUNT
+        and 0 <= start <= end <= length
+    ):
+        return Token(index, number, text, start, end)
+    return _checked_token(entry, place, length)
+
+
+def _checked_token(entry: Any, place: int, length: int) -> Token:
+    """The same field by field, with the complaint about the first that is wrong."""
+    fields = Fields(entry, f"trace.json: token {place}", _TOKEN)
+    token = Token(
+        fields.count("index"),
+        fields.count("id", least=-1, most=1 << 62),
+        fields.string("text"),
+        fields.count("start", most=length),
+        fields.count("end", most=length),
+    )
+    if token.index != place:
+        raise fields.fail("index", f"{place}, its place in the list")
+    if token.end < token.start:
+        raise fields.fail("end", f"at least start, {token.start}")
+    return token
 
 
 def _statistics(fields: Fields) -> tuple[str, ...]:
@@ -366,21 +331,3 @@ def _about(value: Any) -> dict[str, Scalar]:
         if isinstance(entry, float):
             fields.number(name)
     return dict(fields.value)
-
-
-def _utf8_length(text: str) -> int | None:
-    """Bytes of the text, or None where a lone surrogate has no UTF-8."""
-    try:
-        return len(text.encode("utf-8"))
-    except UnicodeEncodeError:
-        return None
-
-
-def _short(value: Any) -> str:
-    """What came, short enough for a sentence and printable whatever it is."""
-    if isinstance(value, list | tuple | Mapping):
-        return f"a {type(value).__name__} of {len(value)}"
-    if isinstance(value, int) and not isinstance(value, bool) and value.bit_length() > 128:
-        return f"a number of {value.bit_length()} bits"
-    said = ascii(value[:61] if isinstance(value, str) else value)
-    return said if len(said) <= 64 else said[:60] + "…"
