@@ -7,7 +7,6 @@ by giving it the identity for values.
 from __future__ import annotations
 
 import torch
-import torch.nn.functional as F
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 
@@ -47,7 +46,7 @@ def sdpa(
         mask = mask + bias.to(q.dtype)
     kernels = [SDPBackend.MATH] if q.dtype == torch.float64 else list(_CPU)
     with sdpa_kernel(kernels):
-        return F.scaled_dot_product_attention(
+        return torch.nn.functional.scaled_dot_product_attention(
             q, k, v, attn_mask=mask, scale=scale, enable_gqa=q.shape[1] != k.shape[1]
         )
 

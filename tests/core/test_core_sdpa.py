@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 import torch
-import torch.nn.functional as F
 from referees import sdpa, sight
 from torch.nn.attention.bias import causal_lower_right
 
@@ -125,7 +124,9 @@ def test_a_prefix_that_sees_itself_and_chunks_are_intervals(impl: str) -> None:
 def test_lower_right_causal_of_pytorch(impl: str) -> None:
     """PyTorch's own word for queries that stand at the end of the keys."""
     q, k, v = qkv(queries=6, keys=21, groups=4)
-    theirs = F.scaled_dot_product_attention(q, k, v, attn_mask=causal_lower_right(6, 21))
+    theirs = torch.nn.functional.scaled_dot_product_attention(
+        q, k, v, attn_mask=causal_lower_right(6, 21)
+    )
     exact = sdpa(q.double(), k.double(), v.double(), seen=sight(6, 21))
     budget(attend(q, k, v, impl=impl).output, peer=theirs, oracle=exact)  # type: ignore[arg-type]
 

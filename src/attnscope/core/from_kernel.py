@@ -21,8 +21,8 @@ Accuracy (absolute; eps of q's dtype: 1.2e-7 float32, 9.8e-4 float16, 7.8e-3 bfl
 a bound that tests/core/test_from_kernel.py checks on PyTorch's CPU kernel)
     logsumexp       8 eps32 x max |s| in float32; 2e-4 in half precision: the kernel's own
     entropy         4 eps x max |s - mean of its row|, plus twice the error of logsumexp
-    mean_distance   4 eps x max(S, 256): the kernel rounds the mean position to its dtype
     masses          4 eps + 8 eps32 x max |s|
+    mean_distance   the error of masses x max(S, 256): the kernel rounds the mean position too
     participation   relative, three times the error of logsumexp
     received        relative, the error of masses
 

@@ -41,6 +41,7 @@ from attnscope.core.fused_strip import STATES, TILE
 from attnscope.core.fused_workers import Inputs, Plan, Results, Scratch
 from attnscope.core.microkernel import COLUMNS, ROWS, UNROLL
 from attnscope.core.problem import Attention, PooledMap, Problem, map_cell
+from attnscope.core.strip import attend_strip
 from attnscope.core.workspace import Workspace, borrow, cpu_threads, crew
 
 STRIP_BYTES: Final = 1 << 20
@@ -186,7 +187,12 @@ def attend_fused(problem: Problem) -> Attention:
             _run_prefill(
                 inputs, plan, results, received, threads, space, _most_slots(problem, plan)
             )
-    return _attention(problem, plan, results, received)
+    found = _attention(problem, plan, results, received)
+    if bool(problem.q.isfinite().all()) and bool(found.output.isfinite().all()):
+        return found
+    # The vector loops compare scores, and multiply keys out of sight by 0: with a NaN or an
+    # infinity about, both mislead. The strips take the care that such inputs need.
+    return attend_strip(problem)
 
 
 def _inputs(problem: Problem) -> Inputs:

@@ -136,15 +136,17 @@ def _strip(part: Part, band: Band, results: _Results, buffers: Buffers) -> None:
     spare = second[: scores.numel()].view(scores.shape)
     sink = sink_of(part)
     e, spare, moments = exponentials(scores, spare, sink=sink, need=results.need)
-    if bool(moments.largest.isnan().any()):
-        # A NaN row is NaN everywhere; it must not spoil the columns of keys that it cannot see.
-        e.masked_fill_(~part.visible(band), 0.0)
     sums = _sums(part, band, e, results.need)
     if moments.where is not None:
         sums["where"] = moments.where + band.low
     moments = replace(moments, **sums)
     results.close(part, band, moments)
     inverse = moments.inverse.to(e.dtype)
+    bad = inverse.isnan()
+    if bool(bad.any()):
+        # A NaN row is NaN wherever it sees, and must not spoil the keys that it does not see.
+        e.masked_fill_(bad[..., None], torch.nan).masked_fill_(~part.visible(band), 0.0)
+        inverse = inverse.masked_fill(bad, 1.0)
     values = part.v[:, :, band.keys]
     usable = values if part.finite else torch.where(values.isfinite(), values, 0.0)
     product = torch.bmm(e.view(b * g, n * t, s), usable.flatten(0, 1)).view(b, g, n, t, -1)
