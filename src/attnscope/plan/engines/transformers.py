@@ -20,6 +20,7 @@ from dataclasses import replace
 from typing import Final
 
 from attnscope.plan.bytes import formats
+from attnscope.plan.engines.allocation import Allocation
 from attnscope.plan.model import Layer, Model, Store
 
 VERSION: Final = "transformers 5.24"
@@ -76,3 +77,20 @@ def prefill_storage(
             count = tokens if one.growth == "window" else one.entries(tokens)
             total += count * one.entry_bytes(cache, plain)
     return batch * total
+
+
+def allocate(
+    model: Model,
+    *,
+    context: int,
+    batch: int = 1,
+    dtype: str | None = None,
+    kv_dtype: str | None = None,
+) -> Allocation:
+    """What `DynamicCache` holds after `context` tokens."""
+    held = held_bytes(model, context, batch=batch, dtype=dtype, kv_dtype=kv_dtype)
+    peak = prefill_storage(model, context, batch=batch, dtype=dtype, kv_dtype=kv_dtype)
+    formula = "full layers hold T tokens, sliding layers min(T, W - 1), states once"
+    if peak != held:
+        formula += f"; {peak:,} B of storage right after one prefill of all tokens"
+    return Allocation("transformers", VERSION, held, formula, (("after prefill", peak),))
