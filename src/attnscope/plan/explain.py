@@ -1,0 +1,87 @@
+"""Each number with the config's field and the formula behind it.
+
+The idea: a store knows the fields its sizes came from and how it grows, so an explanation is read
+off the same objects the sums are made of; layers that are alike are told once.
+
+Not here: engines (they explain themselves in Allocation.formula).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from attnscope.plan.bytes import as_asked, formats
+from attnscope.plan.model import KINDS, Layer, Model
+
+
+@dataclass(frozen=True)
+class Line:
+    """One store of a group of like layers: what it is, its arithmetic, and its source."""
+
+    layers: str
+    kind: str
+    store: str
+    formula: str
+    bytes_per_entry: int
+    count: int
+    source: str
+
+
+def ranges(numbers: list[int]) -> str:
+    """Layer numbers as a person writes them.
+
+    >>> ranges([0, 1, 2, 4, 6, 7])
+    '0-2, 4, 6-7'
+    >>> ranges(list(range(3, 64, 4)))
+    '3, 7, ..., 63 (16 layers)'
+    """
+    found: list[list[int]] = []
+    for one in numbers:
+        if found and one == found[-1][-1] + 1:
+            found[-1].append(one)
+        else:
+            found.append([one])
+    said = [f"{one[0]}-{one[-1]}" if len(one) > 1 else f"{one[0]}" for one in found]
+    if len(said) > 4:
+        return f"{said[0]}, {said[1]}, ..., {said[-1]} ({len(numbers)} layers)"
+    return ", ".join(said)
+
+
+def grouped(layers: tuple[Layer, ...]) -> list[tuple[Layer, list[int]]]:
+    """Layers that keep the same, each with their numbers, in the order of the first."""
+    found: dict[object, tuple[Layer, list[int]]] = {}
+    for layer in layers:
+        key = (layer.kind, layer.stores, layer.window)
+        found.setdefault(key, (layer, []))[1].append(layer.index)
+    return list(found.values())
+
+
+def explain(
+    model: Model, *, dtype: str | None = None, kv_dtype: str | None = None
+) -> list[Line]:
+    """A line for each store of each sort of layer.
+
+    >>> from attnscope.plan import read
+    >>> explain(read("llama-3-8b"))[0].formula
+    '8 x 128 in bf16 = 2,048 B per token'
+    """
+    cache, plain = formats(model, dtype, kv_dtype)
+    lines = []
+    for layer, numbers in grouped(as_asked(model, kv_dtype)):
+        where = ranges(numbers)
+        if not layer.stores:
+            why = layer.note or KINDS.get(layer.kind, "")
+            lines.append(Line(where, layer.kind, "nothing", why, 0, len(numbers), layer.note))
+        for store in layer.stores:
+            lines.append(
+                Line(
+                    where,
+                    layer.kind,
+                    store.name,
+                    store.formula(cache, plain),
+                    store.entry_bytes(cache, plain),
+                    len(numbers),
+                    store.source,
+                )
+            )
+    return lines

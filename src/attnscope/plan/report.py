@@ -1,0 +1,209 @@
+"""Everything the planner says of a model at a length, as one object of plain JSON values.
+
+The idea: the command line's table, its `--json` and the planner's page show the same object, made
+here, so they cannot differ.
+
+Contract: kv.total_bytes is of the whole batch; every other number of `kv` and of `layers` is of one
+sequence. Past every window, one sequence takes per_token_bytes * context + capped_bytes +
+fixed_bytes (less at most one entry of each compressed layer). Numbers that are no whole number of
+bytes are floats.
+
+Not here: how it is printed (cli/plan.py).
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from fractions import Fraction
+from pathlib import Path
+from typing import Any, Final
+
+from attnscope.plan.bytes import answer
+from attnscope.plan.devices import Device
+from attnscope.plan.engines import allocations
+from attnscope.plan.explain import explain
+from attnscope.plan.fit import largest_context
+from attnscope.plan.flops import Cost, cost
+from attnscope.plan.model import Model
+from attnscope.plan.numbers import FORMATS
+from attnscope.plan.weights import Weights, weights_of
+from attnscope.plan.what_if import schemes
+
+SCHEMA: Final = "attnscope.plan/1"
+SHOWN_FORMATS: Final = ("bf16", "fp16", "fp8", "int8", "int4")
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What is asked of a model.
+
+    Args:
+        budget: bytes for the largest context, None where it is not asked.
+        weights: bytes of the weights, None to find out.
+        groups: numbers of KV heads to try.
+    """
+
+    context: int
+    batch: int = 1
+    dtype: str | None = None
+    kv_dtype: str | None = None
+    budget: int | None = None
+    weights: int | None = None
+    device: Device | None = None
+    groups: tuple[int, ...] = (8,)
+    explain: bool = False
+
+
+def number(value: Fraction | int) -> int | float:
+    """A whole number where it is one.
+
+    >>> number(Fraction(4, 2)), number(Fraction(1, 2))
+    (2, 0.5)
+    """
+    exact = Fraction(value)
+    return int(exact) if exact.denominator == 1 else float(exact)
+
+
+def default_context(model: Model) -> int:
+    """32,768 tokens, or the model's own limit where that is less."""
+    return min(32_768, model.context_limit or 32_768)
+
+
+def _flops(found: Cost) -> dict[str, Any]:
+    said = asdict(found)
+    said.pop("context")
+    said["decode_variant"] = said.pop("variant")
+    said["intensity"] = found.intensity
+    return said
+
+
+def report(model: Model, asked: Asked, *, path: Path | None = None) -> dict[str, Any]:
+    """The whole answer.
+
+    Args:
+        path: where the config or the GGUF file lies, for the weights beside it.
+
+    Raises:
+        ValueError: numbers or formats that make no sense.
+        ConfigError: damaged weight files beside the config.
+    """
+    form = {"dtype": asked.dtype, "kv_dtype": asked.kv_dtype}
+    where: dict[str, Any] = {"context": asked.context, "batch": asked.batch, **form}
+    kv = answer(model, **where)
+    engines = allocations(model, **where)
+    spent = cost(model, context=asked.context, **form)
+    known = _weights(model, asked, path)
+    said: dict[str, Any] = {
+        "schema": SCHEMA,
+        "model": {
+            "name": model.name,
+            "architecture": model.architecture,
+            "layers": len(model.layers),
+            "width": model.width,
+            "vocabulary": model.vocabulary,
+            "context_limit": model.context_limit,
+            "source": model.source,
+        },
+        "context": asked.context,
+        "batch": asked.batch,
+        "dtype": kv.dtype,
+        "kv_dtype": kv.kv_dtype,
+        "kv": {
+            "per_token_bytes": number(kv.per_token_bytes),
+            "per_token_bytes_within_window": number(kv.per_token_bytes_within_window),
+            "capped_bytes": kv.capped_bytes,
+            "fixed_bytes": kv.fixed_bytes,
+            "sequence_bytes": kv.sequence_bytes,
+            "total_bytes": kv.total_bytes,
+        },
+        "formats": formats_table(model, asked),
+        "layers": [
+            {
+                "index": one.index,
+                "kind": one.kind,
+                "per_token_bytes": number(one.per_token_bytes),
+                "capped_bytes": one.capped_bytes,
+                "fixed_bytes": one.fixed_bytes,
+                "window": one.window,
+            }
+            for one in kv.layers
+        ],
+        "flops": _flops(spent),
+        "engines": {one.engine: one.size for one in engines if one.size is not None},
+        "engine_details": [asdict(one) for one in engines],
+        "what_if": [
+            {
+                "scheme": row.scheme,
+                "per_token_bytes": number(row.per_token_bytes),
+                "total_bytes": row.total_bytes,
+            }
+            for row in schemes(model, groups=asked.groups, **where)
+        ],
+        "weights": None if known is None else asdict(known),
+        "notes": list(model.notes),
+        "assumed": list(model.assumed),
+    }
+    said["notes"] += [
+        f"{one.engine}: {one.formula}" for one in engines if one.size is None
+    ]
+    _add_fit(said, model, asked, known)
+    _add_device(said, asked, spent)
+    if asked.explain:
+        said["explain"] = [asdict(line) for line in explain(model, **form)]
+    return said
+
+
+def _weights(model: Model, asked: Asked, path: Path | None) -> Weights | None:
+    if asked.weights is not None:
+        return Weights(asked.weights, "as given")
+    return weights_of(model, path=path, dtype=asked.dtype)
+
+
+def formats_table(model: Model, asked: Asked) -> list[dict[str, Any]]:
+    """The cache in every common format."""
+    rows = []
+    for name in SHOWN_FORMATS:
+        one = answer(
+            model, context=asked.context, batch=asked.batch, dtype=asked.dtype, kv_dtype=name
+        )
+        rows.append(
+            {
+                "format": name,
+                "per_token_bytes": number(one.per_token_bytes),
+                "total_bytes": one.total_bytes,
+                "note": FORMATS[name].note,
+            }
+        )
+    return rows
+
+
+def _add_fit(said: dict[str, Any], model: Model, asked: Asked, known: Weights | None) -> None:
+    if asked.budget is None:
+        return
+    if known is None:
+        raise ValueError(
+            f"The weights of {model.name} are not known ({model.architecture} is not counted and "
+            "there are no files beside the config); give --weights BYTES, or --weights 0."
+        )
+    found = largest_context(
+        model,
+        asked.budget,
+        weights=known.size,
+        batch=asked.batch,
+        dtype=asked.dtype,
+        kv_dtype=asked.kv_dtype,
+    )
+    said["fit"] = {**asdict(found), "usable": found.usable}
+
+
+def _add_device(said: dict[str, Any], asked: Asked, spent: Cost) -> None:
+    if asked.device is None:
+        return
+    device = asked.device
+    bound = "memory" if spent.intensity < device.ridge else "arithmetic"
+    said["device"] = {
+        **asdict(device),
+        "ridge": device.ridge,
+        "decode_bound": bound,
+        "decode_cache_read_s": asked.batch * spent.decode_bytes / device.bandwidth,
+    }

@@ -1,0 +1,185 @@
+"""What if the same model kept its keys and values another way?
+
+The idea: a layer of attention keeps its query heads and changes what it stores: all heads (MHA), a
+few (GQA-n), one (MQA), or a latent (MLA). Or its window changes, or the share of full layers. Only
+layers of attention change; states, MLPs and compressed layers stay as they are.
+
+Not here: what such a model would be able to do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from fractions import Fraction
+
+from attnscope.plan import kinds
+from attnscope.plan.bytes import answer, whole
+from attnscope.plan.model import Heads, Latent, Layer, Model
+
+CHANGEABLE = ("full", "sliding", "chunked")
+"""Kinds that a scheme changes, besides every sort of MLA and of indexed attention."""
+
+
+def changeable(layer: Layer) -> bool:
+    """Whether a scheme applies to the layer."""
+    if layer.heads is None or layer.kind == "shared" or "+" in layer.kind:
+        return False
+    if any(store.name == "window K=V" for store in layer.stores):
+        return False
+    return layer.kind in CHANGEABLE or layer.kind.startswith(("mla", "full-"))
+
+
+def _map(model: Model, scheme: str, change: Callable[[Layer], Layer]) -> Model:
+    layers = tuple(change(one) if changeable(one) else one for one in model.layers)
+    return replace(model, name=f"{model.name} as {scheme}", layers=layers, source="what-if")
+
+
+def with_heads(model: Model, kv_heads: int | None) -> Model:
+    """The model with `kv_heads` KV heads in every layer of attention; None for as many as queries.
+
+    Raises:
+        ValueError: a number that does not divide every layer's query heads.
+
+    >>> from attnscope.plan import read
+    >>> float(with_heads(read("qwen3.8-27b"), 1).kv(context=1).per_token_bytes)
+    16384.0
+    """
+    if kv_heads is not None:
+        whole(kv_heads, "kv_heads")
+    scheme = "MHA" if kv_heads is None else "MQA" if kv_heads == 1 else f"GQA-{kv_heads}"
+
+    def change(layer: Layer) -> Layer:
+        assert layer.heads is not None
+        queries = layer.heads.query
+        count = queries if kv_heads is None else kv_heads
+        if queries % count:
+            raise ValueError(f"kv_heads must divide the {queries} query heads, got {count}.")
+        heads = Heads(queries, count, layer.heads.qk, layer.heads.v)
+        return kinds.attention(
+            layer.index, heads, window=layer.window, chunked=layer.kind == "chunked"
+        )
+
+    return _map(model, scheme, change)
+
+
+def with_latent(model: Model, rank: int = 512, rope: int = 64, *, expanded: bool = False) -> Model:
+    """The model with MLA in every layer of attention.
+
+    Args:
+        rank, rope: numbers of the latent and of the rotary key.
+        expanded: keep keys and values per head after all (of a model that has MLA already).
+    """
+    whole(rank, "rank")
+    whole(rope, "rope")
+    scheme = "MLA expanded" if expanded else f"MLA({rank}+{rope})"
+
+    def change(layer: Layer) -> Layer:
+        assert layer.heads is not None
+        if expanded:
+            if layer.latent is None:
+                return layer
+            return kinds.latent(layer.index, layer.heads.query, layer.latent, expanded=True,
+                                window=layer.window)  # fmt: skip
+        sizes = Latent(rank, rope, max(layer.heads.qk - rope, 0), layer.heads.v)
+        return kinds.latent(layer.index, layer.heads.query, sizes, window=layer.window)
+
+    return _map(model, scheme, change)
+
+
+def with_window(model: Model, window: int) -> Model:
+    """The model with another window in the layers that have one.
+
+    Raises:
+        ValueError: no layer has a window, or the window is no sensible number.
+    """
+    whole(window, "window")
+    if not any(layer.window for layer in model.layers):
+        raise ValueError(f"{model.name} has no sliding layer; give a share of full layers too.")
+
+    def change(layer: Layer) -> Layer:
+        stores = tuple(
+            replace(one, span=window) if one.growth == "window" else one for one in layer.stores
+        )
+        return replace(layer, window=window if layer.window else None, stores=stores, held=None)
+
+    layers = tuple(change(one) for one in model.layers)
+    return replace(model, name=f"{model.name}, window {window:,}", layers=layers, source="what-if")
+
+
+def with_share(model: Model, full: int, of: int, *, window: int | None = None) -> Model:
+    """The model with `full` full layers in each `of` layers of attention; the others slide.
+
+    Args:
+        window: of the sliding layers; the model's own where it has one.
+
+    Raises:
+        ValueError: a share above 1, or no window to slide with.
+    """
+    whole(of, "of")
+    if not 0 <= full <= of:
+        raise ValueError(f"full must be from 0 to {of}, got {full}.")
+    own = {layer.window for layer in model.layers if layer.window}
+    size = window or (max(own) if own else None)
+    if size is None and full < of:
+        raise ValueError(f"{model.name} has no window; give one for the layers that are to slide.")
+    seen = 0
+
+    def change(layer: Layer) -> Layer:
+        nonlocal seen
+        assert layer.heads is not None
+        # Spread evenly, the last of each group full, as models with an interval have it.
+        wanted = (seen + 1) * full // of > seen * full // of
+        seen += 1
+        span = None if wanted else size
+        if layer.latent is not None:
+            return kinds.latent(layer.index, layer.heads.query, layer.latent, window=span)
+        return kinds.attention(layer.index, layer.heads, window=span)
+
+    return _map(model, f"{full} full in {of}", change)
+
+
+@dataclass(frozen=True)
+class Row:
+    """One scheme beside the others."""
+
+    scheme: str
+    per_token_bytes: Fraction
+    total_bytes: int
+    model: Model
+
+
+def _row(scheme: str, model: Model, **asked: object) -> Row:
+    found = answer(model, **asked)  # type: ignore[arg-type]
+    return Row(scheme, found.per_token_bytes, found.total_bytes, model)
+
+
+def schemes(
+    model: Model,
+    *,
+    context: int,
+    batch: int = 1,
+    dtype: str | None = None,
+    kv_dtype: str | None = None,
+    groups: tuple[int, ...] = (8,),
+) -> list[Row]:
+    """The model as it is, and as MHA, GQA, MQA and MLA(512 + 64).
+
+    Args:
+        groups: the numbers of KV heads of GQA; those that do not divide the heads are left out.
+    """
+    asked = {"context": context, "batch": batch, "dtype": dtype, "kv_dtype": kv_dtype}
+    rows = [_row("as published", model, **asked)]
+    touched = [layer for layer in model.layers if changeable(layer)]
+    if not touched:
+        return rows
+    rows.append(_row("MHA", with_heads(model, None), **asked))
+    queries = {layer.heads.query for layer in touched if layer.heads is not None}
+    for count in groups:
+        if all(one % count == 0 and one != count for one in queries) and count > 1:
+            rows.append(_row(f"GQA-{count}", with_heads(model, count), **asked))
+    rows.append(_row("MQA", with_heads(model, 1), **asked))
+    rows.append(_row("MLA(512+64)", with_latent(model), **asked))
+    if any(layer.latent is not None for layer in touched):
+        rows.append(_row("MLA expanded", with_latent(model, expanded=True), **asked))
+    return rows
