@@ -48,8 +48,8 @@ def _weight_files(folder: Path) -> list[Path]:
     pickles = sorted(one.name for pattern in PICKLES for one in folder.glob(pattern))
     if pickles:
         raise ModelError(
-            f"{folder} has its weights only as a pickle ({pickles[0]}), which can run any code when "
-            "it is opened and is never loaded. Convert it to safetensors."
+            f"{folder} has its weights only as a pickle ({pickles[0]}), which can run any code "
+            "when it is opened and is never loaded. Convert it to safetensors."
         )
     raise ModelError(f"{folder} has neither {SINGLE} nor {INDEX}: there are no weights to load.")
 

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     import torch
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
-__all__ = ["Loaded", "ModelFiles", "listing", "load", "path", "pull", "resolve"]
+__all__ = ["Loaded", "ModelFiles", "listing", "load", "offer", "path", "pull", "resolve"]
 
 DTYPES: Final = ("float32", "bfloat16", "float16", "float64", "auto")
 
@@ -250,6 +250,24 @@ def model_info(name: str, config: Any) -> ModelInfo:
         width=width,
         vocabulary=None if vocabulary is None else int(vocabulary),
     )
+
+
+def offer(name: str) -> hub.Offer | None:
+    """What `pull` would fetch, its licence and size; None when the model is here already.
+
+    Raises:
+        ModelError: an unknown name, or the hub cannot be asked about it.
+    """
+    if name in KNOWN:
+        model = KNOWN[name]
+        if is_whole(known_folder(model), source=source_of(model)):
+            return None
+        return hub.Offer(model.licence, model.terms, model.size)
+    if _existing(name) is not None:
+        return None
+    if not is_hub_id(name):
+        raise unknown(name)
+    return None if hub.cached(name) is not None else hub.offer(name)
 
 
 def listing() -> list[dict[str, Any]]:
