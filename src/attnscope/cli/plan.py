@@ -15,10 +15,17 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from attnscope.cli.quick import QuickCommand
+
 if TYPE_CHECKING:
     from attnscope.plan.model import Model
 
+app = typer.Typer(add_completion=False, rich_markup_mode=None)
 
+
+@app.command(
+    "plan", cls=QuickCommand, context_settings={"help_option_names": ["-h", "--help"]}
+)
 def plan(
     config: Annotated[
         str,

@@ -10,6 +10,7 @@ Not here: what a layer keeps (kinds.py), the inverse (fit.py), engines' rounding
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import replace
 from fractions import Fraction
 from typing import Final
@@ -80,16 +81,19 @@ def answer(
         batch=batch,
         dtype=plain.name,
         kv_dtype=cache.name if kv_dtype is not None else _native(model, cache),
-        per_token_bytes=sum((p.per_token_bytes for p in parts), Fraction(0)),
-        per_token_bytes_within_window=sum(
-            (p.per_token_bytes_within_window for p in parts), Fraction(0)
-        ),
+        per_token_bytes=_sum([p.per_token_bytes for p in parts]),
+        per_token_bytes_within_window=_sum([p.per_token_bytes_within_window for p in parts]),
         capped_bytes=sum(p.capped_bytes for p in parts),
         fixed_bytes=sum(p.fixed_bytes for p in parts),
         sequence_bytes=one,
         total_bytes=one * batch,
         layers=parts,
     )
+
+
+def _sum(values: list[Fraction]) -> Fraction:
+    """A sum of few different fractions, each many times: adding fractions is slow."""
+    return sum((value * count for value, count in Counter(values).items()), Fraction(0))
 
 
 def _native(model: Model, cache: Format) -> str:

@@ -12,7 +12,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from functools import cache
-from importlib import resources
+from pathlib import Path
 from typing import Any, Final
 
 from attnscope.errors import ConfigError
@@ -49,7 +49,7 @@ MOST_LAYERS: Final = 10_000
 @cache
 def library_defaults() -> dict[str, Any]:
     """What the config classes of transformers fill in, by model type, and the version read."""
-    text = resources.files("attnscope.plan").joinpath("data/defaults.json").read_text("utf-8")
+    text = (Path(__file__).parent / "data" / "defaults.json").read_text("utf-8")
     loaded: dict[str, Any] = json.loads(text)
     return loaded
 

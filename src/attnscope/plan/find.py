@@ -8,13 +8,11 @@ Not here: what a config means (read.py).
 
 from __future__ import annotations
 
-import difflib
 import json
 import os
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from importlib import resources
 from pathlib import Path
 from typing import Any, Final
 
@@ -23,6 +21,7 @@ from attnscope.plan.gguf_header import MAGIC, Header, read_header
 
 MOST_BYTES: Final = 16 << 20
 """No config is larger: the largest published ones have some hundred thousand bytes."""
+CONFIGS: Final = Path(__file__).parent / "data" / "configs"
 HUB_ID: Final = re.compile(r"[\w.-]+/[\w.-]+")
 
 
@@ -39,8 +38,7 @@ class Found:
 
 def built_in_names() -> list[str]:
     """The names of the configs that come with the package."""
-    folder = resources.files("attnscope.plan").joinpath("data/configs")
-    return sorted(one.name.removesuffix(".json") for one in folder.iterdir())
+    return sorted(one.stem for one in CONFIGS.glob("*.json"))
 
 
 def find(source: str | Path | Mapping[str, Any]) -> Found:
@@ -75,6 +73,8 @@ def _exists(path: Path) -> bool:
 
 def _nothing(text: str) -> ConfigError:
     shown = text if len(text) <= 80 else text[:77] + "..."
+    import difflib  # only a slip of the keys needs it
+
     names = built_in_names()
     near = difflib.get_close_matches(text.lower()[:80], names, 1)
     if near:
@@ -91,7 +91,7 @@ def _nothing(text: str) -> ConfigError:
 
 
 def _built_in(name: str) -> Found:
-    file = resources.files("attnscope.plan").joinpath(f"data/configs/{name}.json")
+    file = CONFIGS / f"{name}.json"
     return Found(name, "built-in", json.loads(file.read_text("utf-8")))
 
 

@@ -193,7 +193,8 @@ class Layer:
 
     def split(self, cache: Format, model: Format) -> LayerBytes:
         """The layer's bytes by how they grow."""
-        long = within = Fraction(0)
+        long: Fraction | int = 0
+        within: Fraction | int = 0
         capped = fixed = 0
         for store in self.stores:
             size = store.entry_bytes(cache, model)
@@ -204,14 +205,15 @@ class Layer:
                     capped += size * store.span
                     within += size
                 case "compressed":
-                    long, within = long + Fraction(size, store.span), within + Fraction(
-                        size, store.span
-                    )
+                    share = Fraction(size, store.span)
+                    long, within = long + share, within + share
                 case "fixed" | "closed":
                     fixed += size
                 case "rest":
                     capped += size * (store.span - 1)
-        return LayerBytes(self.index, self.kind, long, within, capped, fixed, self.window)
+        return LayerBytes(
+            self.index, self.kind, Fraction(long), Fraction(within), capped, fixed, self.window
+        )
 
 
 @dataclass(frozen=True)
