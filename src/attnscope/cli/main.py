@@ -25,6 +25,7 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 import attnscope
+from attnscope.cli.quick import Quick
 from attnscope.errors import AttnscopeError
 
 USAGE, FAILED, INTERRUPTED, PIPE = 2, 1, 130, 141
@@ -55,7 +56,7 @@ COMMANDS: Final[dict[str, Entry]] = {
     "look": Entry(
         "attnscope.cli.look", "look", "See from which tokens each token takes information."
     ),
-    "plan": Entry("attnscope.cli.plan", "plan", "Bytes and FLOPs of a model's attention."),
+    "plan": Entry("attnscope.cli.plan", "app", "Bytes and FLOPs of a model's attention."),
     "models": Entry("attnscope.cli.models", "app", "List, fetch and find models."),
     "bench": Entry("attnscope.cli.bench", "bench", "What observing costs, on this machine."),
 }
@@ -87,7 +88,7 @@ class LazyCommand(TyperCommand):
         return self.load().make_context(info_name, args, parent=parent, **extra)
 
 
-class LazyGroup(TyperGroup):
+class LazyGroup(Quick, TyperGroup):
     """The root: lists the table, imports nothing."""
 
     def __init__(self, **settings: Any) -> None:
@@ -167,7 +168,7 @@ def _wants_traceback(arguments: Sequence[str]) -> bool:
 
 def _quiet_stdout() -> None:
     """Point stdout at nothing, so that the interpreter's last flush cannot fail again."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
 
 
 def run(arguments: Sequence[str]) -> int:
@@ -183,6 +184,11 @@ def run(arguments: Sequence[str]) -> int:
         typer.echo("Interrupted.", err=True)
         return INTERRUPTED
     except BrokenPipeError:
+        _quiet_stdout()
+        return PIPE
+    except SystemExit as leaving:  # typer's own answer to a broken pipe
+        if not isinstance(leaving.__context__, BrokenPipeError):
+            raise
         _quiet_stdout()
         return PIPE
     except Exception as error:
