@@ -1,4 +1,4 @@
-"""A trace on disk: whole or not there, the same answers when opened, and damage is always said.
+"""A trace on disk: whole or not there, and the same answers when it is opened.
 
 Referee of the file layout: the safetensors library. Deaths of the writer are real ones: a killed
 process, a file-size limit, a full disk as the system reports it.
@@ -13,7 +13,6 @@ import resource
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 from typing import Any
 
@@ -21,12 +20,11 @@ import numpy as np
 import pytest
 import safetensors
 import torch
-from trace_samples import Case, header, layer, rewrite, trace
+from trace_samples import Case, header, layer, trace
 
 import attnscope
 from attnscope.errors import TraceError
 from attnscope.trace import Trace, TraceWriter, leftovers, open_trace
-from attnscope.trace.format import BLOCK
 
 CASES = (
     Case(),
@@ -316,106 +314,6 @@ def test_a_trace_moved_aside_by_a_crash_is_not_removed(tmp_path: Path) -> None:
     same(trace(Case()), open_trace(tmp_path / ".t.old-0123456789ab"))
     trace(Case(seed=3)).save(tmp_path / "t", overwrite=True)
     assert [entry.name for entry in tmp_path.iterdir()] == ["t"]
-
-
-def test_every_shortened_file_is_an_error(tmp_path: Path) -> None:
-    trace(Case()).save(tmp_path / "t")
-    for name in ("trace.json", "layers/000.safetensors"):
-        path = tmp_path / "t" / name
-        data = path.read_bytes()
-        for size in (0, 1, 7, 8, 9, len(data) // 2, len(data) - 1):
-            path.write_bytes(data[:size])
-            with pytest.raises(TraceError):
-                open_trace(tmp_path / "t")
-        path.write_bytes(data + b"\0")
-        with pytest.raises(TraceError):
-            open_trace(tmp_path / "t")
-        path.unlink()
-        with pytest.raises(TraceError):
-            open_trace(tmp_path / "t")
-        path.write_bytes(data)
-    open_trace(tmp_path / "t").verify()
-
-
-def test_a_flipped_bit_is_found_by_the_read_that_meets_it(tmp_path: Path) -> None:
-    """Opening stays cheap: blocks are checked when they are used, and by verify()."""
-    case = Case(H=2, G=1, T=900, S=900, D=64)
-    arrays, _ = layer(case)
-    Trace.from_arrays(header(case), {0: arrays}).save(tmp_path / "t")
-    path = tmp_path / "t" / "layers/000.safetensors"
-    data = bytearray(path.read_bytes())
-    assert len(data) > 3 * BLOCK
-    entry = open_trace(tmp_path / "t").layer(0).arrays.entry("q")
-    place = entry.offset + entry.nbytes - 1  # the last row of the last head
-    assert place // BLOCK > 0
-    data[place] ^= 1
-    path.write_bytes(data)
-    opened = open_trace(tmp_path / "t")
-    opened.weights(0, 0, slice(0, 5))
-    for ask in (lambda: opened.weights(0, 1, -1), opened.verify):
-        with pytest.raises(TraceError, match="the file is damaged"):
-            ask()
-
-
-def test_a_newer_version_says_so(tmp_path: Path) -> None:
-    trace(Case()).save(tmp_path / "t")
-    rewrite(tmp_path / "t", version=2, anything={"new": True})
-    with pytest.raises(TraceError, match=r"format version 2.*update attnscope"):
-        open_trace(tmp_path / "t")
-    for version in (0, -1, 1.0, True, "1", None, 10**40):
-        rewrite(tmp_path / "t", version=version)
-        with pytest.raises(TraceError, match="version"):
-            open_trace(tmp_path / "t")
-
-
-def test_foreign_folders_and_files(tmp_path: Path) -> None:
-    for name, content in (("a", "{}"), ("b", '{"format": "zip"}'), ("c", "[1]"), ("d", "hello")):
-        (tmp_path / name).mkdir()
-        (tmp_path / name / "trace.json").write_text(content)
-        with pytest.raises(TraceError, match=r"trace\.json"):
-            open_trace(tmp_path / name)
-    (tmp_path / "e").mkdir()
-    with pytest.raises(TraceError, match="not an attnscope trace"):
-        open_trace(tmp_path / "e")
-    with pytest.raises(TraceError, match="a trace is a folder"):
-        open_trace(tmp_path / "a" / "trace.json")
-    with pytest.raises(TraceError, match="no such folder"):
-        open_trace(tmp_path / "nowhere")
-
-
-def test_links_and_pipes_are_not_followed(tmp_path: Path) -> None:
-    trace(Case()).save(tmp_path / "t")
-    inside = tmp_path / "t" / "layers" / "000.safetensors"
-    outside = tmp_path / "secret"
-    inside.rename(outside)
-    inside.symlink_to(outside)
-    with pytest.raises(TraceError, match="cannot be opened"):
-        open_trace(tmp_path / "t")
-    inside.unlink()
-    os.mkfifo(inside)
-    began = time.monotonic()
-    with pytest.raises(TraceError, match="plain file"):
-        open_trace(tmp_path / "t")
-    assert time.monotonic() - began < 10  # did not wait for a writer
-    inside.unlink()
-    inside.mkdir()
-    with pytest.raises(TraceError):
-        open_trace(tmp_path / "t")
-    inside.rmdir()
-    outside.rename(inside)
-    open_trace(tmp_path / "t")
-    layers = tmp_path / "t" / "layers"
-    layers.rename(tmp_path / "elsewhere")
-    layers.symlink_to(tmp_path / "elsewhere")
-    with pytest.raises(TraceError, match="is a link"):
-        open_trace(tmp_path / "t")
-    layers.unlink()
-    (tmp_path / "elsewhere").rename(layers)
-    real = tmp_path / "t" / "trace.json"
-    real.rename(tmp_path / "header")
-    real.symlink_to(tmp_path / "header")
-    with pytest.raises(TraceError, match="cannot be opened"):
-        open_trace(tmp_path / "t")
 
 
 def test_a_text_of_any_language_survives(tmp_path: Path) -> None:

@@ -1,16 +1,12 @@
-"""A trace that somebody made to do harm, or that a disk damaged, is an error or the same answers.
+"""A trace that somebody made to do harm is an error, soon, in little memory, and never an answer.
 
-Every hostile file here carries checksums that fit, as its maker would see to; only the fuzzing
-tests damage bytes without mending them.
+Every hostile file here carries checksums that fit, as its maker would see to.
 """
 
 from __future__ import annotations
 
-import copy
 import json
-import shutil
 import struct
-import tempfile
 import tracemalloc
 from collections.abc import Callable
 from pathlib import Path
@@ -18,13 +14,19 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
-from trace_samples import Case, header, layer, replace_file, rewrite, rewrite_layer, sign, trace
+from trace_samples import (
+    Case,
+    header,
+    layer,
+    replace_file,
+    rewrite_layer,
+    sign,
+    sign_text,
+    trace,
+)
 
 from attnscope.errors import TraceError
 from attnscope.trace import Trace, TraceWriter, open_trace
-from attnscope.trace.document import decode, encode, parse_json
 from attnscope.trace.format import MAX_HEADER, MAX_TENSOR_HEADER
 
 CASE = Case(sinks=True, window=6)
@@ -136,15 +138,6 @@ def test_the_header_is_checked(folder: Path, fields: dict[str, Any], said: str) 
         refused(folder, said)
     else:
         open_trace(folder).verify()  # a record of no text, as from a vision model
-
-
-def sign_text(text: str) -> bytes:
-    import hashlib
-    import re
-
-    blank = re.sub(r'"sha256": "[0-9a-f]{64}"', '"sha256": "' + "0" * 64 + '"', text, count=1)
-    digits = hashlib.sha256(blank.encode()).hexdigest()
-    return blank.replace("0" * 64, digits, 1).encode()
 
 
 @pytest.mark.parametrize("name", ["model", "mode", "tokens", "text", "statistics", "prompt_tokens"])
@@ -398,177 +391,3 @@ def test_statistics_that_do_not_fit_the_names() -> None:
         some = {k: v for k, v in arrays.items() if k != name}
         with pytest.raises(TraceError, match=f"{name} is missing|{name}: "):
             Trace.from_arrays(header(CASE), {0: some})
-
-
-# --- fuzzing: damaged bytes that nobody mended ---
-
-
-def answers(opened: Trace) -> list[Any]:
-    """Everything a reader may ask, as plain values."""
-    opened.verify()
-    return [
-        repr(opened.header.tokens),
-        opened.text,
-        opened.layers[0].window,
-        opened.layers[0].scale,
-        *(opened.weights(0, head).tobytes() for head in range(4)),
-        *(opened.statistics[name].tobytes() for name in opened.statistics.names),
-        *(opened.received(0, head).tobytes() for head in range(4)),
-        repr(opened.kinds()),
-    ]
-
-
-_MADE = Path(tempfile.mkdtemp(prefix="attnscope-test-"))
-_WHOLE = trace(CASE).save(_MADE / "t")
-_ANSWERS = answers(open_trace(_WHOLE))
-_FILES = {name: (_WHOLE / name).read_bytes() for name in ("trace.json", "layers/000.safetensors")}
-
-
-@pytest.fixture(scope="module", autouse=True)
-def _remove() -> Any:
-    yield
-    shutil.rmtree(_MADE)
-
-
-def outcome(call: Callable[[], Any]) -> Any:
-    """What the call gives, or the TraceError that it raises; any other error is a failure."""
-    try:
-        return call()
-    except TraceError as error:
-        return error
-
-
-def is_clear(found: Any) -> bool:
-    """Whether it is an error in a sentence or two that a terminal can show."""
-    return isinstance(found, TraceError) and 10 < len(str(found)) < 600 and str(found).isprintable()
-
-
-def opens_to_the_same_or_says_so(**contents: bytes) -> None:
-    for name, data in _FILES.items():
-        (_WHOLE / name).write_bytes(contents.get(name.replace("/", "_").replace(".", "_"), data))
-    found = outcome(lambda: answers(open_trace(_WHOLE)))
-    assert found == _ANSWERS or is_clear(found)
-
-
-edits = st.lists(
-    st.tuples(st.floats(0, 1), st.integers(0, 255), st.sampled_from(["set", "cut", "add"])),
-    min_size=1,
-    max_size=4,
-)
-
-
-def edit(data: bytes, changes: list[tuple[float, int, str]]) -> bytes:
-    changed = bytearray(data)
-    for where, value, what in changes:
-        place = int(where * max(len(changed) - 1, 0))
-        if what == "set" and changed:
-            changed[place] = value
-        elif what == "cut":
-            del changed[place : place + value]
-        else:
-            changed[place:place] = bytes([value])
-    return bytes(changed)
-
-
-@settings(max_examples=150, deadline=None)
-@given(edits)
-def test_a_damaged_header_is_an_error(changes: list[tuple[float, int, str]]) -> None:
-    opens_to_the_same_or_says_so(trace_json=edit(_FILES["trace.json"], changes))
-
-
-@settings(max_examples=150, deadline=None)
-@given(edits)
-def test_a_damaged_layer_is_an_error(changes: list[tuple[float, int, str]]) -> None:
-    data = edit(_FILES["layers/000.safetensors"], changes)
-    opens_to_the_same_or_says_so(layers_000_safetensors=data)
-
-
-json_values = st.recursive(
-    st.none()
-    | st.booleans()
-    | st.integers()
-    | st.floats(allow_nan=False, allow_infinity=False)
-    | st.text(max_size=8),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=4), inner),
-    max_leaves=6,
-)
-
-
-def paths(value: Any, at: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
-    """Every place in a JSON value, tokens after the first left out."""
-    found = [at] if at else []
-    entries = value.items() if isinstance(value, dict) else enumerate(value)
-    for name, inner in entries:
-        if at == ("tokens",) and name > 0:
-            break
-        found += paths(inner, (*at, name)) if isinstance(inner, dict | list) else [(*at, name)]
-    return found
-
-
-_HEADER = json.loads(_FILES["trace.json"])
-_FREE = {"model", "about", "created", "attnscope", "mode", "prompt_tokens"}
-"""Fields that describe and that no array depends on: any valid value is as good as another."""
-
-
-@settings(max_examples=250, deadline=None)
-@given(st.sampled_from(paths(_HEADER)), json_values)
-def test_a_signed_header_with_any_field_changed(place: tuple[Any, ...], value: Any) -> None:
-    """A maker who signs may tell another story, but never crash the reader or corrupt weights."""
-    changed = copy.deepcopy(_HEADER)
-    at = changed
-    for step in place[:-1]:
-        at = at[step]
-    at[place[-1]] = value
-    text = json.dumps(changed)  # ASCII: the value may hold lone surrogates
-    for name, data in _FILES.items():
-        (_WHOLE / name).write_bytes(data)
-    (_WHOLE / "trace.json").write_bytes(sign_text(text))
-    opened = outcome(lambda: open_trace(_WHOLE))
-    whole = outcome(opened.verify) if isinstance(opened, Trace) else opened
-    if whole is not None:
-        assert is_clear(whole)
-        return
-    told = {"tokens", "text", "layers", "statistics", "local", "sink_keys"}
-    assert place[0] in _FREE | told
-    if not opened.layers or not opened.layers[0].has_map:
-        return  # a signed trace of fewer layers is a trace
-    for head in range(4):
-        assert opened.weights(0, head).tobytes() == _ANSWERS[4 + head]
-
-
-@settings(max_examples=100, deadline=None)
-@given(st.binary(max_size=300))
-def test_any_bytes_parse_or_are_refused(data: bytes) -> None:
-    for read in (decode, lambda d: parse_json(d, "here")):
-        found = outcome(lambda read=read: read(data))
-        assert isinstance(found, dict) or is_clear(found)
-
-
-def test_the_fuzzers_can_fail(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Without its checksums, damage becomes another answer, and the harness above says so."""
-    data = bytearray(_FILES["layers/000.safetensors"])
-    for name, content in _FILES.items():
-        (_WHOLE / name).write_bytes(content)
-    entry = open_trace(_WHOLE).layer(0).arrays.entry("received")
-    data[entry.offset] ^= 1
-    monkeypatch.setattr("attnscope.trace.arrays.MappedArrays._touch", lambda self, a, b: None)
-    with pytest.raises(AssertionError):
-        opens_to_the_same_or_says_so(layers_000_safetensors=bytes(data))
-
-
-def test_encode_and_decode_are_inverse() -> None:
-    value = {"a": [1, 2.5, "\u2028", None], "text": '"sha256": "' + "0" * 64 + '"'}
-    data = encode(value)
-    assert {k: v for k, v in decode(data).items() if k in value} == value
-    with pytest.raises(TraceError, match="damaged"):
-        decode(data.replace(b"2.5", b"2.6"))
-    with pytest.raises(TraceError, match="damaged"):
-        decode(data.replace(b'"sha256"', b'"sha257"', 1))
-
-
-def test_a_scale_that_was_changed_and_signed_does_not_become_weights(folder: Path) -> None:
-    rewrite_layer(folder, 0, scale=0.61)
-    with pytest.raises(TraceError, match="do not sum"):
-        open_trace(folder).weights(0, 0)
-    rewrite(folder, text="x" * 200)  # the text is free to tell; the header stays whole
-    assert open_trace(folder).text == "x" * 200

@@ -217,6 +217,13 @@ def sign(value: dict[str, Any]) -> bytes:
     return re.sub(rb'"sha256": "0{64}"', b'"sha256": "' + digits + b'"', text, count=1)
 
 
+def sign_text(text: str) -> bytes:
+    """The same for a header that is text already."""
+    blank = re.sub(r'"sha256": "[0-9a-f]{64}"', '"sha256": "' + "0" * 64 + '"', text, count=1)
+    digits = hashlib.sha256(blank.encode()).hexdigest()
+    return blank.replace("0" * 64, digits, 1).encode()
+
+
 def rewrite(folder: Path, **fields: Any) -> None:
     """Change top-level fields of a saved trace and sign it again."""
     path = folder / "trace.json"

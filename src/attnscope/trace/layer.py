@@ -176,7 +176,8 @@ class LayerRecord:
             alive = end[part] > first[part]
             lo = int(first[part][alive].min(initial=self.keys))
             hi = int(end[part][alive].max(initial=0))
-            given = self._rows(head, part, lo, max(lo, hi), dtype)
+            keys = slice(lo, max(lo, hi))
+            given = self._rows(head, part, keys, dtype)
             found = weights(given)
             wrong = wrong_rows(given, found)
             if wrong.any():
@@ -185,7 +186,7 @@ class LayerRecord:
                     f"{self.arrays.where}: head {head}: the weights of query {row} do not sum to "
                     "what its log-sum-exp says; the trace is damaged or was not captured exactly."
                 )
-            result[start:stop, lo : max(lo, hi)] = found
+            result[start:stop, keys] = found
         return result
 
     def window(
@@ -200,7 +201,7 @@ class LayerRecord:
 
         Cost: 2 t n D FLOPs, whatever the length of the text.
         """
-        given = self._rows(head, np.arange(rows.start, rows.stop), keys.start, keys.stop, dtype)
+        given = self._rows(head, np.arange(rows.start, rows.stop), keys, dtype)
         return weights(given)
 
     def verify(self) -> None:
@@ -236,12 +237,13 @@ class LayerRecord:
         height = max(1, _BAND_BYTES // max(8 * keys, 1))
         return [(at, min(at + height, len(rows))) for at in range(0, len(rows), height)]
 
-    def _rows(self, head: int, rows: np.ndarray, lo: int, hi: int, dtype: type | np.dtype) -> Rows:
+    def _rows(self, head: int, rows: np.ndarray, keys: slice, dtype: type | np.dtype) -> Rows:
         """Gather what `weights` needs, each part checked."""
+        lo, hi = keys.start, keys.stop
         group = head * self.info.kv_heads // self.info.query_heads
         reach = slice(int(rows.min()), int(rows.max()) + 1) if len(rows) else slice(0, 0)
         q = self.arrays.read("q", head, reach)[rows - reach.start]
-        k = self.arrays.read("k", group, slice(lo, hi))
+        k = self.arrays.read("k", group, keys)
         for name, part in (("q", q), ("k", k)):
             values.check(name, part, self.info, self.arrays.where)
         first, end, _ = self.spans
