@@ -32,7 +32,7 @@ class Pool:
         shape = (batch, heads, -(-queries // self.cell), -(-keys // self.cell))
         self.total = torch.zeros(shape, dtype=dtype, device=device)
         self.most = torch.full(shape, -1.0, dtype=dtype, device=device)
-        self.place = torch.full(shape, -1, dtype=torch.int64, device=device)
+        self.place = torch.full(shape, -1, dtype=torch.int32, device=device)
 
     def add(
         self, weights: torch.Tensor, visible: torch.Tensor, *,
@@ -64,17 +64,17 @@ class Pool:
         # A NaN is larger than everything, and stays.
         better = (best > self.most[at]) | best.isnan() & ~self.most[at].isnan()
         self.most[at] = torch.where(better, best, self.most[at])
-        self.place[at] = torch.where(better, place, self.place[at])
+        self.place[at] = torch.where(better, place.int(), self.place[at])
 
     def finish(self) -> PooledMap:
-        """The map; cells without a pair in sight are NaN, their argmax -1."""
+        """The map, once; cells without a pair in sight are NaN, their argmax -1."""
         hidden = self.most < 0
         rows = torch.full((self.total.shape[2], 1), self.cell, device=self.total.device)
         if len(rows):
             rows[-1] = self.queries - (len(rows) - 1) * self.cell
         return PooledMap(
             self.cell,
-            (self.total / rows).masked_fill(hidden, torch.nan),
-            self.most.masked_fill(hidden, torch.nan),
-            self.place.masked_fill(hidden, -1).to(torch.int32),
+            self.total.div_(rows).masked_fill_(hidden, torch.nan),
+            self.most.masked_fill_(hidden, torch.nan),
+            self.place.masked_fill_(hidden, -1),
         )

@@ -47,6 +47,8 @@ def _poisoned(original: Callable[..., Any], package: str) -> Callable[..., Any]:
     def made(*args: Any, **kwargs: Any) -> Any:
         result = original(*args, **kwargs)
         name = sys._getframe(1).f_globals.get("__name__", "")
+        if name == __name__:  # an outer poison asks on behalf of its own caller
+            return result
         if name == package or name.startswith(package + "."):
             _fill(result)
         return result

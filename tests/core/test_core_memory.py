@@ -1,0 +1,49 @@
+"""Memory that grows with the length, not with its square, and keys that are never repeated."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+SCRIPT = """
+import json, resource, sys, torch
+from attnscope.core import attend, Request
+impl, T, mode = sys.argv[1], int(sys.argv[2]), sys.argv[3]
+gradient = mode == "gradient"
+torch.set_num_threads(1)
+make = lambda h, t: torch.randn(1, h, t, 16, requires_grad=gradient)
+def run(t):
+    q, k, v = make(8, t), make(1, t), make(1, t)
+    request = Request.of("all", pool=mode == "map", rows=(-1,))
+    out = attend(q, k, v, statistics=request, impl=impl).output
+    if gradient:
+        out.sum().backward()
+run(64)
+before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+run(T)
+print(json.dumps(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before))
+"""
+
+
+def peak(impl: str, tokens: int, mode: str = "plain") -> float:
+    """How many MiB a fresh process grows by for one call."""
+    command = [sys.executable, "-c", SCRIPT, impl, str(tokens), mode]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    return json.loads(done.stdout) / 1024
+
+
+@pytest.mark.parametrize(("mode", "most"), [("plain", 48), ("gradient", 64), ("map", 190)])
+def test_strips_take_little(mode: str, most: float) -> None:
+    """8 heads of 4,096 tokens: the weights alone would be 512 MiB.
+
+    Inputs, results and two strips are about 16 MiB; a map of 8 heads is 3 x 32 MiB at any length.
+    """
+    assert peak("strip", 4096, mode) < most
+
+
+def test_the_measurement_sees_the_whole_matrix() -> None:
+    """The reference makes it, in float64 and several times: 8 heads of 1,024 tokens are 64 MiB."""
+    assert peak("reference", 1024) > 128
