@@ -121,7 +121,7 @@ def token_ids(
 
 
 def _ids(tokenizer: Any, text: str) -> list[int]:
-    return list(tokenizer(text, return_attention_mask=False, verbose=False)["input_ids"])
+    return list(tokenizer(text, return_attention_mask=False)["input_ids"])
 
 
 def _too_long(text: str, count: str, context: int, name: str) -> ModelError:
