@@ -29,8 +29,8 @@ PARTS = (
     "prompt_length", "num_attention_groups", "recurrent",
 )  # fmt: skip
 LEAVE = (
-    "vision", "audio", "image", "encoder", "token", "rope_", "beams", "dropout", "init", "feed_forward",
-    "output_", "kernels", "bias", "factor", "act", "mambapy", "expert", "scan",
+    "vision", "audio", "image", "encoder", "token", "rope_", "beams", "dropout", "init",
+    "feed_forward", "output_", "kernels", "bias", "factor", "act", "mambapy", "expert", "scan",
 )  # fmt: skip
 
 

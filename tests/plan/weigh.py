@@ -50,9 +50,33 @@ SETTINGS: dict[str, dict[str, Any]] = {
         "indexer_budget": 64,
         "indexer_compress_ratio": 16,
         "num_hidden_layers": 4,
+        "hidden_size": 256,
+        "moe_intermediate_size": 64,
+        "vocab_size": 512,
+    },
+    "rwkv": {"num_hidden_layers": 4},
+    "zamba": {"num_hidden_layers": 24},
+    "xmod": {
+        "num_hidden_layers": 3,
+        "hidden_size": 96,
+        "intermediate_size": 128,
+        "vocab_size": 512,
+        "num_attention_heads": 12,
+    },
+    "jetmoe": {
+        "num_hidden_layers": 3,
+        "hidden_size": 256,
+        "intermediate_size": 256,
+        "num_local_experts": 4,
+        "num_key_value_heads": 4,
+        "vocab_size": 512,
     },
 }
+SETTINGS["qwen4_exp"] = {"text_config": SETTINGS["qwen4_exp_text"]}
 """What is set where a class's defaults build no model, or leave its special layers out."""
+
+ON_CPU = ("jetmoe", "qwen4_exp_text", "qwen4_exp", "xmod")
+"""Families whose path depends on values, so the meta device will not do: small, on the CPU."""
 
 Weighed = dict[str, Any]
 
@@ -89,6 +113,9 @@ def _tensors_of(held: dict[str, Any]) -> list[Any]:
 
 def weigh_cache(cache: Any) -> list[int]:
     """Bytes of each layer of a cache, every tensor counted."""
+    if isinstance(cache, list):  # RWKV: five tensors whose last axis is the layer
+        one = sum(t[..., 0].numel() * t.element_size() for t in cache)
+        return [one] * cache[0].shape[-1]
     if hasattr(cache, "self_attention_cache"):  # a pair with the keys of an encoder's output
         cache = cache.self_attention_cache
     layers: list[list[Any]] = [_tensors_of(vars(layer)) for layer in cache.layers]
@@ -138,16 +165,18 @@ def long_length(config: Any, short: int) -> int:
     return min(length, 9000)
 
 
-def _forward(model: Any, config: Any, length: int, *, mask: bool) -> Any:
+def _forward(model: Any, config: Any, length: int, *, mask: bool, device: str = "meta") -> Any:
     import inspect
 
     import torch
     from transformers import DynamicCache
 
     cache = DynamicCache(config=config)
-    ids = torch.zeros(1, length, dtype=torch.long, device="meta")
+    ids = torch.zeros(1, length, dtype=torch.long, device=device)
     accepted = inspect.signature(model.forward).parameters
     key = next((name for name in ("cache", "past_key_values") if name in accepted), None)
+    if key is None and "state" in accepted:
+        return model(input_ids=ids, use_cache=True)["state"]
     if key is None:
         raise NotImplementedError(f"{type(model).__name__}.forward takes no cache")
     extra: dict[str, Any] = {"attention_mask": torch.ones_like(ids)} if mask else {}
@@ -174,20 +203,28 @@ def configure(key: str) -> Any:
     return config
 
 
-def _build(key: str, config: Any, dtype: str, *, eager: bool) -> tuple[Any, Any]:
-    """The model on the meta device, and the config it was built from (the text part of one)."""
+def _build(
+    key: str, config: Any, dtype: str, *, eager: bool, device: str = "meta"
+) -> tuple[Any, Any]:
+    """The model on its device, and the config it was built from (the text part of one)."""
     import torch
     import transformers
 
     wanted = getattr(transformers, families()[key])
     part = config if isinstance(config, wanted.config_class) else _text(config)
     extra = {"attn_implementation": "eager"} if eager else {}
-    with torch.device("meta"):
-        model = wanted._from_config(part, dtype=getattr(torch, dtype), **extra)
+    with torch.device(device):
+        try:
+            model = wanted._from_config(part, dtype=getattr(torch, dtype), **extra)
+        except ImportError:  # a vision tower's library is not here: the text model alone will do
+            part = _text(config)
+            wanted = getattr(transformers, families()[part.model_type])
+            model = wanted._from_config(part, dtype=getattr(torch, dtype), **extra)
     model.eval()
     if hasattr(model, "set_default_language"):
         model.set_default_language("en_XX")
-    _quiet_experts(model)
+    if device == "meta":
+        _quiet_experts(model)
     return model, part
 
 
@@ -198,14 +235,15 @@ def weigh_family(key: str, dtype: str = "bfloat16") -> Weighed:
     config = configure(key)
     plain = json.loads(json.dumps(config.to_dict(), default=str))
     measured: Weighed = {"config": plain, "class": families()[key], "bytes": {}}
+    device = "cpu" if key in ON_CPU else "meta"
     # Some families look at the values of their mask unless attention is eager and a mask given;
     # on the meta device there are no values to look at.
     for eager in (False, True):
         try:
-            model, part = _build(key, config, dtype, eager=eager)
+            model, part = _build(key, config, dtype, eager=eager, device=device)
             with torch.no_grad():
                 for length in (SHORT, long_length(config, SHORT)):
-                    cache = _forward(model, part, length, mask=eager)
+                    cache = _forward(model, part, length, mask=eager, device=device)
                     measured["bytes"][str(length)] = weigh_cache(cache)
             break
         except RuntimeError as error:

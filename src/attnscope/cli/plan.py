@@ -23,9 +23,7 @@ if TYPE_CHECKING:
 app = typer.Typer(add_completion=False, rich_markup_mode=None)
 
 
-@app.command(
-    "plan", cls=QuickCommand, context_settings={"help_option_names": ["-h", "--help"]}
-)
+@app.command("plan", cls=QuickCommand, context_settings={"help_option_names": ["-h", "--help"]})
 def plan(
     config: Annotated[
         str,
@@ -38,7 +36,8 @@ def plan(
     ] = None,
     batch: Annotated[int, typer.Option(help="Sequences.")] = 1,
     dtype: Annotated[
-        str | None, typer.Option(help="Of activations and weights: bf16, fp16, fp32 [the config's].")
+        str | None,
+        typer.Option(help="Of activations and weights: bf16, fp16, fp32 [the config's]."),
     ] = None,
     kv_dtype: Annotated[
         str | None, typer.Option(help="Of the cache: bf16, fp16, fp8, int8, int4, fp32 [--dtype].")
@@ -52,18 +51,14 @@ def plan(
     device: Annotated[
         str | None, typer.Option(help="A device for its ridge point: a100, h100, h200, b200, ...")
     ] = None,
-    heads: Annotated[
-        str, typer.Option(help="Numbers of KV heads to try, as 8 or 4,8.")
-    ] = "8",
+    heads: Annotated[str, typer.Option(help="Numbers of KV heads to try, as 8 or 4,8.")] = "8",
     window: Annotated[
         int | None, typer.Option(help="What if the sliding layers had this window.")
     ] = None,
     share: Annotated[
         str | None, typer.Option(help="What if so many layers were full, as 1/4.")
     ] = None,
-    versus: Annotated[
-        str | None, typer.Option(help="Another model, side by side.")
-    ] = None,
+    versus: Annotated[str | None, typer.Option(help="Another model, side by side.")] = None,
     explain: Annotated[
         bool, typer.Option("--explain", help="Each number's config field and formula.")
     ] = False,

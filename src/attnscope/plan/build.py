@@ -82,7 +82,9 @@ def query_heads(fields: Fields, index: int) -> int:
             return fields.check(field, _item(fields, field, given, index))
     value = fields.raw("num_attention_heads")
     if isinstance(value, list):
-        return fields.check("num_attention_heads", _item(fields, "num_attention_heads", value, index))
+        return fields.check(
+            "num_attention_heads", _item(fields, "num_attention_heads", value, index)
+        )
     return fields.count("num_attention_heads")
 
 
@@ -245,19 +247,21 @@ def indexer_modes(fields: Fields) -> list[str] | None:
             if one not in ("full", "shared"):
                 raise fields.fail(f"indexer_types[{i}] is {one!r}; full and shared are known.")
         if not given or given[0] != "full":
-            raise fields.fail("indexer_types begins with a shared indexer: there is none before it.")
+            raise fields.fail(
+                "indexer_types begins with a shared indexer: there is none before it."
+            )
         return [str(one) for one in given]
     if fields.kind == "hy_v4":
         return ["full" if i == 0 or (i - 1) % 4 == 0 else "shared" for i in range(layers)]
     if not fields.has("index_topk_freq"):
         return None
     period = fields.count("index_topk_freq")
-    offset = fields.count("index_skip_topk_offset", least=0) if fields.has(
-        "index_skip_topk_offset"
-    ) else 2
-    return [
-        "full" if max(i - offset + 1, 0) % period == 0 else "shared" for i in range(layers)
-    ]
+    offset = (
+        fields.count("index_skip_topk_offset", least=0)
+        if fields.has("index_skip_topk_offset")
+        else 2
+    )
+    return ["full" if max(i - offset + 1, 0) % period == 0 else "shared" for i in range(layers)]
 
 
 def full_indexed(fields: Fields, index: int, kind: str) -> Layer:
@@ -307,7 +311,9 @@ def kda(fields: Fields, index: int, kind: str) -> Layer:
     heads = size("linear_num_heads", "num_heads", "num_attention_heads")
     width = size("linear_head_dim", "head_dim", "head_dim")
     taps = size("linear_conv_kernel_dim", "short_conv_kernel_size", "short_conv_kernel_size")
-    source = ", ".join(f"linear_attn_config.{k} = {v}" for k, v in table.items() if "layers" not in k)
+    source = ", ".join(
+        f"linear_attn_config.{k} = {v}" for k, v in table.items() if "layers" not in k
+    )
     source = source or fields.says("linear_num_heads", "linear_head_dim", "linear_conv_kernel_dim")
     return kinds.delta(
         index, "kda", key_heads=heads, value_heads=heads, key_width=width, value_width=width,

@@ -56,9 +56,7 @@ def grouped(layers: tuple[Layer, ...]) -> list[tuple[Layer, list[int]]]:
     return list(found.values())
 
 
-def explain(
-    model: Model, *, dtype: str | None = None, kv_dtype: str | None = None
-) -> list[Line]:
+def explain(model: Model, *, dtype: str | None = None, kv_dtype: str | None = None) -> list[Line]:
     """A line for each store of each sort of layer.
 
     >>> from attnscope.plan import read

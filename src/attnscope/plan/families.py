@@ -30,33 +30,40 @@ class Family:
     decoder_only_if: str = ""
 
 
-FULL: Final = """
-    apertus apertus1p5_text arcee aria_text bitnet bloom codegen cohere ctrl diffllama emu3_text_model
-    ernie4_5 ernie4_5_moe exaone flex_olmo gemma glm glm4 glm4_moe gpt2 gpt-sw3 gpt_neox
-    gpt_neox_japanese gptj granite granitemoe granitemoeshared helium hrm_text
-    hunyuan_v1_dense hunyuan_v1_moe hy_v3 hyperclovax internlm3 iquestcoder jais2 jetmoe llama
-    minimax_m2 nanochat nemotron olmo olmo2 olmoe opt persimmon phi sarvam_moe seed_oss
-    solar_open stablelm xglm biogpt doge mpt mobilellm git gpt_neo
-    internlm internlm2 baichuan qwen xverse aquila deepseek yi orion minicpm chatglm bailing_moe
-    exaone_3 grok-1 arctic command-r xlm_decoder
-""".split()  # fmt: skip
+FULL: Final = [
+    "apertus", "apertus1p5_text", "arcee", "aria_text", "bitnet", "bloom", "codegen", "cohere",
+    "ctrl", "diffllama", "emu3_text_model", "ernie4_5", "ernie4_5_moe", "exaone", "flex_olmo",
+    "gemma", "glm", "glm4", "glm4_moe", "gpt2", "gpt-sw3", "gpt_neox", "gpt_neox_japanese",
+    "gptj", "granite", "granitemoe", "granitemoeshared", "helium", "hrm_text",
+    "hunyuan_v1_dense", "hunyuan_v1_moe", "hy_v3", "hyperclovax", "internlm3", "iquestcoder",
+    "jais2", "jetmoe", "llama", "minimax_m2", "nanochat", "nemotron", "olmo", "olmo2", "olmoe",
+    "opt", "persimmon", "phi", "sarvam_moe", "seed_oss", "solar_open", "stablelm", "xglm",
+    "biogpt", "doge", "mpt", "mobilellm", "git", "gpt_neo", "internlm", "internlm2", "baichuan",
+    "qwen", "xverse", "aquila", "deepseek", "yi", "orion", "minicpm", "chatglm", "bailing_moe",
+    "exaone_3", "grok-1", "arctic", "command-r", "xlm_decoder",
+]  # fmt: skip
 """Ordinary heads, every layer full."""
 
-WINDOWED: Final = """
-    mistral mixtral ministral ministral3 phi3 phi4_multimodal phimoe starcoder2 moshi
-""".split()
+WINDOWED: Final = [
+    "mistral", "mixtral", "ministral", "ministral3", "phi3", "phi4_multimodal", "phimoe",
+    "starcoder2", "moshi",
+]  # fmt: skip
 """Ordinary heads; where `sliding_window` is a number, every layer slides."""
 
-ENCODERS: Final = """
-    bert bert-generation big_bird camembert data2vec-text electra ernie megatron-bert rembert
-    roberta roberta-prelayernorm roc_bert roformer xlm-roberta xlm-roberta-xl xmod
-""".split()
+ENCODERS: Final = [
+    "bert", "bert-generation", "big_bird", "camembert", "data2vec-text", "electra", "ernie",
+    "megatron-bert", "rembert", "roberta", "roberta-prelayernorm", "roc_bert", "roformer",
+    "xlm-roberta", "xlm-roberta-xl", "xmod",
+]  # fmt: skip
 """Encoders that can be decoders: planned only where `is_decoder` is true."""
 
-MLA: Final = "axk1 deepseek_v2 deepseek_v3 glm4_moe_lite kimi_k2 minicpm3 sarvam_mla youtu".split()
-DSA: Final = "axk2 deepseek_v32 glm_moe_dsa hy_v4".split()
+MLA: Final = [
+    "axk1", "deepseek_v2", "deepseek_v3", "glm4_moe_lite", "kimi_k2", "minicpm3", "sarvam_mla",
+    "youtu",
+]  # fmt: skip
+DSA: Final = ["axk2", "deepseek_v32", "glm_moe_dsa", "hy_v4"]
 
-_SHARED_KV: Final = "gemma3n_text gemma4_text gemma4_unified_text".split()
+_SHARED_KV: Final = ["gemma3n_text", "gemma4_text", "gemma4_unified_text"]
 
 FAMILIES: Final[dict[str, Family]] = {
     **{name: Family() for name in FULL},
@@ -133,9 +140,7 @@ FAMILIES: Final[dict[str, Family]] = {
     "jamba": Family(patterns.jamba, linear=build_states.mamba1),
     "bamba": Family(patterns.bamba, linear=build_states.mamba2),
     "nemotron_h": Family(patterns.nemotron_h, linear=build_states.mamba2),
-    "granitemoehybrid": Family(
-        patterns.repeat(patterns.LINEAR), linear=build_states.mamba2
-    ),
+    "granitemoehybrid": Family(patterns.repeat(patterns.LINEAR), linear=build_states.mamba2),
     "falcon_h1": Family(patterns.repeat(patterns.HYBRID), hybrid=build_states.with_mamba2),
     "zamba": Family(patterns.zamba, linear=build_states.mamba1, hybrid=build_states.zamba_hybrid),
     "zamba2": Family(
@@ -150,16 +155,17 @@ FAMILIES: Final[dict[str, Family]] = {
     "rwkv": Family(patterns.repeat(patterns.LINEAR), linear=build_states.rwkv4),
     "inkling_text": Family(patterns.local_ids, hybrid=build_states.inkling),
     "inkling2_text": Family(patterns.local_ids, hybrid=build_states.inkling),
+    "inkling2_loop_text": Family(special.inkling_loop, hybrid=build_states.inkling),
     "zaya": Family(patterns.repeat(patterns.HYBRID), hybrid=build_states.zaya),
     "deepseek_v4": Family(patterns.compress_ratios, compressed_models.deepseek_v4),
     "deepseek_v41": Family(compressed_models.v41_kinds, compressed_models.deepseek_v41),
 }
 """Model type to family. Wrappers of several parts (vision, sound) are opened first, in read.py."""
 
-ENCODER_DECODER: Final = """
-    bart bigbird_pegasus blenderbot blenderbot-small marian mbart mvp pegasus plbart prophetnet
-    whisper t5 mt5 umt5 led longt5
-""".split()
+ENCODER_DECODER: Final = [
+    "bart", "bigbird_pegasus", "blenderbot", "blenderbot-small", "marian", "mbart", "mvp",
+    "pegasus", "plbart", "prophetnet", "whisper", "t5", "mt5", "umt5", "led", "longt5",
+]  # fmt: skip
 
 REFUSED: Final[dict[str, str]] = {
     **{

@@ -31,17 +31,88 @@ PERIODS: Final[dict[str, tuple[int, bool]]] = {
 NEEDS_PATTERN: Final = frozenset(("gemma4", "mimo2", "step35", "granite-swa"))
 
 PLAIN: Final = frozenset(
-    "llama llama4 qwen qwen2 qwen2moe qwen2vl qwen3 qwen3moe qwen3vl qwen3vlmoe gemma gemma2 gemma3"
-    " gemma3n phi2 phi3 phimoe starcoder starcoder2 falcon gpt2 gptneox mpt bloom stablelm internlm2"
-    " baichuan command-r cohere2 olmo olmo2 olmoe openelm granite granitemoe minicpm orion xverse"
-    " chatglm glm4 glm4moe exaone exaone4 exaone-moe nemotron arctic dbrx bitnet deci seed_oss"
-    " smollm3 ernie4_5 ernie4_5-moe hunyuan-moe hunyuan-dense dots1 gpt-oss arcee afmoe apertus"
-    " minimax-m2 mellum laguna smallthinker bailingmoe bailingmoe2 grok deepseek jais codeshell"
-    " refact plamo mistral3 cohere2moe".split()
+    [
+        "llama",
+        "llama4",
+        "qwen",
+        "qwen2",
+        "qwen2moe",
+        "qwen2vl",
+        "qwen3",
+        "qwen3moe",
+        "qwen3vl",
+        "qwen3vlmoe",
+        "gemma",
+        "gemma2",
+        "gemma3",
+        "gemma3n",
+        "phi2",
+        "phi3",
+        "phimoe",
+        "starcoder",
+        "starcoder2",
+        "falcon",
+        "gpt2",
+        "gptneox",
+        "mpt",
+        "bloom",
+        "stablelm",
+        "internlm2",
+        "baichuan",
+        "command-r",
+        "cohere2",
+        "olmo",
+        "olmo2",
+        "olmoe",
+        "openelm",
+        "granite",
+        "granitemoe",
+        "minicpm",
+        "orion",
+        "xverse",
+        "chatglm",
+        "glm4",
+        "glm4moe",
+        "exaone",
+        "exaone4",
+        "exaone-moe",
+        "nemotron",
+        "arctic",
+        "dbrx",
+        "bitnet",
+        "deci",
+        "seed_oss",
+        "smollm3",
+        "ernie4_5",
+        "ernie4_5-moe",
+        "hunyuan-moe",
+        "hunyuan-dense",
+        "dots1",
+        "gpt-oss",
+        "arcee",
+        "afmoe",
+        "apertus",
+        "minimax-m2",
+        "mellum",
+        "laguna",
+        "smallthinker",
+        "bailingmoe",
+        "bailingmoe2",
+        "grok",
+        "deepseek",
+        "jais",
+        "codeshell",
+        "refact",
+        "plamo",
+        "mistral3",
+        "cohere2moe",
+    ]  # fmt: skip
 )
 """Architectures whose attention is of ordinary heads."""
 
-LATENT: Final = frozenset(("deepseek2", "minicpm3", "glm-dsa", "deepseek32", "kimi-linear", "glm4moelite"))
+LATENT: Final = frozenset(
+    ("deepseek2", "minicpm3", "glm-dsa", "deepseek32", "kimi-linear", "glm4moelite")
+)
 STATES: Final = {
     "mamba": "mamba", "jamba": "mamba", "mamba2": "mamba2", "nemotron_h": "mamba2",
     "nemotron_h_moe": "mamba2", "granitehybrid": "mamba2", "falcon-h1": "mamba2",
@@ -199,9 +270,11 @@ def _window(keys: Keys, index: int, layers: int) -> int | None:
 
 def _layer(keys: Keys, index: int, layers: int) -> Layer:
     sort = STATES.get(keys.arch)
-    kv = keys.of_layer("attention.head_count_kv", index, layers, default=-1) if (
-        keys.raw("attention.head_count_kv") is not None
-    ) else None
+    kv = (
+        keys.of_layer("attention.head_count_kv", index, layers, default=-1)
+        if (keys.raw("attention.head_count_kv") is not None)
+        else None
+    )
     if sort is not None and keys.arch != "falcon-h1" and _is_state(keys, index, kv, sort):
         return _state(keys, index, sort)
     if kv == 0 and sort is None:

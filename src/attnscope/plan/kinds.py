@@ -79,9 +79,7 @@ def with_indexer(layer: Layer, indexer: Indexer, *, source: str = "") -> Layer:
     if not indexer.own:
         return replace(layer, kind=f"{base}-shared-indexer", indexer=indexer)
     keys = Store("indexer keys", 1, indexer.width, source=source)
-    return replace(
-        layer, kind=f"{base}-indexer", indexer=indexer, stores=(*layer.stores, keys)
-    )
+    return replace(layer, kind=f"{base}-indexer", indexer=indexer, stores=(*layer.stores, keys))
 
 
 def shared(layer: Layer, owner: int | None, *, note: str = "") -> Layer:

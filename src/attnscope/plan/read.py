@@ -200,7 +200,7 @@ def build_layers(fields: Fields, family: Family) -> list[Layer]:
         given = given or fields.raw("hybrid_override_pattern") or ()
         fields.values["num_hidden_layers"] = len(given)
     count = fields.layers()
-    if family.rule in (special.dory, special.longcat):
+    if family.rule in special.UNROLLED:
         names = family.rule(fields, count)
     else:
         names = patterns.layer_kinds(fields, count, family.rule)

@@ -143,9 +143,7 @@ def report(model: Model, asked: Asked, *, path: Path | None = None) -> dict[str,
         "notes": list(model.notes),
         "assumed": list(model.assumed),
     }
-    said["notes"] += [
-        f"{one.engine}: {one.formula}" for one in engines if one.size is None
-    ]
+    said["notes"] += [f"{one.engine}: {one.formula}" for one in engines if one.size is None]
     _add_fit(said, model, asked, known)
     _add_device(said, asked, spent)
     if asked.explain:

@@ -136,9 +136,7 @@ def longcat(fields: Fields, layers: int) -> list[str]:
 
 def qwen4(fields: Fields, layers: int) -> list[str]:
     """As Qwen3-Next, but the full layers have an indexer."""
-    return [
-        INDEXED if one == FULL else one for one in patterns.linear_interval(fields, layers)
-    ]
+    return [INDEXED if one == FULL else one for one in patterns.linear_interval(fields, layers)]
 
 
 def qwen4_attention(fields: Fields, index: int, kind: str) -> Layer:
@@ -185,9 +183,7 @@ def lara_mini(fields: Fields, layers: int) -> list[str]:
 
 def lfm3(fields: Fields, layers: int) -> list[str]:
     """Full at 2, 6, 10 ...; sliding at 4, 8, ...; short convolutions elsewhere."""
-    return [
-        FULL if i % 4 == 2 else SLIDING if i % 4 == 0 and i else CONV for i in range(layers)
-    ]
+    return [FULL if i % 4 == 2 else SLIDING if i % 4 == 0 and i else CONV for i in range(layers)]
 
 
 def m3_attention(fields: Fields, index: int, kind: str) -> Layer:
@@ -230,6 +226,33 @@ def dory(fields: Fields, layers: int) -> list[str]:
         loops = 1
     middle = kinds_of[first : len(kinds_of) - last]
     return kinds_of + middle * (loops - 1)
+
+
+def inkling_loop(fields: Fields, layers: int) -> list[str]:
+    """Inkling's looped middle: each pass through it keeps keys and values of its own."""
+    table = fields.table("loop_config")
+
+    def size(nested: str, flat: str) -> int:
+        if nested in table:
+            return fields.check(f"loop_config.{nested}", table[nested], least=0)
+        return fields.count(flat, least=0)
+
+    start, end = (
+        size("core_start", "loop_layer_index_start"),
+        size("core_end", "loop_layer_index_end"),
+    )
+    passes = size("num_passes", "loop_num_passes")
+    if not start <= end <= layers or passes < 1:
+        raise fields.fail(
+            f"the loop runs {passes} times over layers {start} to {end} of {layers}; they "
+            "contradict each other."
+        )
+    found = patterns.layer_kinds(fields, layers, patterns.local_ids)
+    return found + found[start:end] * (passes - 1)
+
+
+UNROLLED = (dory, longcat, inkling_loop)
+"""Rules that give more layers than the config counts: each has a cache of its own."""
 
 
 def share_last(fields: Fields, layers: list[Layer], names: list[str]) -> list[Layer]:

@@ -64,9 +64,13 @@ def safetensors_bytes(path: Path) -> int:
     for name, one in table.items():
         if name == "__metadata__":
             continue
-        span = one.get("data_offsets") if isinstance(one, dict) else None
-        good = isinstance(span, list) and len(span) == 2 and all(isinstance(x, int) for x in span)
-        if not good or not 0 <= span[0] <= span[1] <= total - 8 - length:
+        span: Any = one.get("data_offsets") if isinstance(one, dict) else None
+        pair = isinstance(span, list) and len(span) == 2
+        if (
+            not pair
+            or not all(isinstance(x, int) for x in span)
+            or not 0 <= span[0] <= span[1] <= total - 8 - length
+        ):
             raise ConfigError(f"{path}: the tensor {name!r} lies outside the file.")
         size += span[1] - span[0]
     return size
@@ -230,7 +234,9 @@ def _mlp(fields: Fields, index: int, style: str, width: int) -> tuple[int, int]:
     return router + common + experts * one, router + common + chosen * one
 
 
-def weights_of(model: Model, *, path: Path | None = None, dtype: str | None = None) -> Weights | None:
+def weights_of(
+    model: Model, *, path: Path | None = None, dtype: str | None = None
+) -> Weights | None:
     """What a model's weights take: by its files if there are some, else by counting.
 
     Args:

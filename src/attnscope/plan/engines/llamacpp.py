@@ -95,7 +95,9 @@ def layer_bytes(
     """
     found: dict[str, int] = {}
     if "compressed" in layer.kind or layer.kind == "recurrent":
-        raise NotImplementedError(f"llama.cpp's layout of {layer.kind} layers is not described here")
+        raise NotImplementedError(
+            f"llama.cpp's layout of {layer.kind} layers is not described here"
+        )
     for store in layer.stores:
         if store.growth == "fixed":
             taps = store.name == "convolution"

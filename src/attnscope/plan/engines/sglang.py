@@ -94,7 +94,9 @@ def allocate(
         parts.append(("states", (batch + 1) * state))
     text = f"{tokens:,} tokens and a page of {page} for padding x {full:,} B"
     if sliding:
-        text += f"; sliding {sliding:,} B a token" + (f", ratio {options.swa_ratio}" if full else "")
+        text += f"; sliding {sliding:,} B a token" + (
+            f", ratio {options.swa_ratio}" if full else ""
+        )
     if state:
         text += f"; {batch + 1} slots x {state:,} B of states"
     if any(s.token == FP8_DSA_TOKEN for s in layers):

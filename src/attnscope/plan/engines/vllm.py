@@ -102,9 +102,7 @@ def blocks_of(spec: Spec, tokens: int, block: int, options: Options) -> int:
     return math.ceil(tokens / block)
 
 
-def request_bytes(
-    layers: list[Spec], tokens: int, options: Options
-) -> tuple[int, str]:
+def request_bytes(layers: list[Spec], tokens: int, options: Options) -> tuple[int, str]:
     """Bytes of one request, and how they come about.
 
     Raises:
