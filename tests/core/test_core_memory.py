@@ -8,6 +8,8 @@ import sys
 
 import pytest
 
+from attnscope.testing import implementations
+
 SCRIPT = """
 import json, resource, sys, torch
 from attnscope.core import attend, Request
@@ -16,7 +18,7 @@ gradient = mode == "gradient"
 torch.set_num_threads(1)
 make = lambda h, t: torch.randn(1, h, t, 16, requires_grad=gradient)
 def run(t):
-    q, k, v = make(8, t), make(1, t), make(1, t)
+    q, k, v = make(8, 1 if mode == "decode" else t), make(1, t), make(1, t)
     request = Request.of("all", pool=mode == "map", rows=(-1,))
     out = attend(q, k, v, statistics=request, impl=impl).output
     if gradient:
@@ -42,6 +44,12 @@ def test_strips_take_little(mode: str, most: float) -> None:
     Inputs, results and two strips are about 16 MiB; a map of 8 heads is 3 x 32 MiB at any length.
     """
     assert peak("strip", 4096, mode) < most
+
+
+@pytest.mark.parametrize("impl", [name for name in implementations() if name != "reference"])
+def test_keys_are_not_repeated_for_the_heads_that_share_them(impl: str) -> None:
+    """K and V of 400,000 tokens are 24 MiB each; repeated for 8 heads they would be 390."""
+    assert peak(impl, 400_000, "decode") < 190
 
 
 def test_the_measurement_sees_the_whole_matrix() -> None:

@@ -65,6 +65,7 @@ def attend(
 
     Raises:
         ValueError, TypeError: naming the argument, what was expected and what came.
+        NotImplementedError: inside a transform of torch.func.
 
     The output can be differentiated once in q, k, v, sinks and bias, in memory that grows with T;
     statistics, map and rows are detached.
@@ -72,9 +73,9 @@ def attend(
     Cost: 2 T S (D + E) H FLOPs (half of it when causal); memory O(T + S), but for "reference".
 
     >>> x = torch.eye(4)[None, None]
-    >>> attend(x, x, x, statistics="max_weight")["argmax"]
-    Traceback (most recent call last):
-    KeyError: "'argmax' was not asked for; computed here: max_weight"
+    >>> result = attend(x, x, x, scale=0.0, statistics=["entropy", "participation"])
+    >>> result["participation"].round().tolist()
+    [[[1.0, 2.0, 3.0, 4.0]]]
     """
     problem = pose(
         q, k, v,

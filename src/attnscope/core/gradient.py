@@ -132,7 +132,7 @@ def gradients(
             rows = gradient[part.batch, part.heads].to(dtype).unflatten(1, part.sizes[1:])
             for band in part.bands:
                 if band.high > band.low:
-                    _add_band(part, band, rows[:, :, :, band.rows], buffers, found)
+                    _add_band(part, band, rows[:, :, :, band.rows], buffers=buffers, found=found)
     return Gradients(
         *(
             None if value is None or like is None else value.to(like.dtype)
@@ -142,7 +142,7 @@ def gradients(
 
 
 def _add_band(
-    part: Part, band: Band, rows: torch.Tensor, buffers: Buffers, found: Gradients
+    part: Part, band: Band, rows: torch.Tensor, *, buffers: Buffers, found: Gradients
 ) -> None:
     """Add what one band contributes; `rows` is its piece of dO, [b, g, n, t, E]."""
     b, g, n = part.sizes

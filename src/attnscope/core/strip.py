@@ -42,7 +42,7 @@ def attend_strip(problem: Problem, *, budget: int | None = None) -> Attention:
     """
     device = problem.q.device
     with torch.no_grad(), full_precision(device.type):
-        results = _Results(problem)
+        results = Results(problem)
         align = results.pool.cell if results.pool else 1
         buffers = Buffers(problem.accumulate, device)
         for part in parts(problem, budget=budget, align=align):
@@ -81,7 +81,7 @@ class Buffers:
         return self._strips
 
 
-class _Results:
+class Results:
     """The tensors of an `Attention` in the making."""
 
     def __init__(self, problem: Problem) -> None:
@@ -128,7 +128,7 @@ class _Results:
         )
 
 
-def _strip(part: Part, band: Band, results: _Results, buffers: Buffers) -> None:
+def _strip(part: Part, band: Band, results: Results, buffers: Buffers) -> None:
     b, g, n = part.sizes
     t, s = band.stop - band.start, band.high - band.low
     first, second = buffers.of(b * g * n * t * s)
@@ -154,10 +154,10 @@ def _strip(part: Part, band: Band, results: _Results, buffers: Buffers) -> None:
         product += _rest(e, values, part.visible(band))
     output = (product * inverse[..., None]).flatten(1, 2)
     results.output[part.batch, part.heads, band.rows] = output.to(results.output.dtype)
-    _columns(part, band, e, inverse, results)
+    _columns(part, band, results, e=e, inverse=inverse)
 
 
-def _nothing(part: Part, band: Band, results: _Results) -> None:
+def _nothing(part: Part, band: Band, results: Results) -> None:
     """A band none of whose rows sees a key."""
     shape = (*part.sizes, band.stop - band.start)
     dtype = wide(part.k.device)
@@ -257,7 +257,7 @@ def _rest(e: torch.Tensor, values: torch.Tensor, visible: torch.Tensor) -> torch
 
 
 def _columns(
-    part: Part, band: Band, e: torch.Tensor, inverse: torch.Tensor, results: _Results
+    part: Part, band: Band, results: Results, *, e: torch.Tensor, inverse: torch.Tensor
 ) -> None:
     """What is summed down the columns, and single rows; overwrites the exponentials."""
     b, g, n, t, s = e.shape

@@ -26,9 +26,10 @@ NUMPY = ("empty", "empty_like")
 def poison(*, package: str = "attnscope") -> Iterator[None]:
     """Within it, uninitialised arrays made by `package` hold NaN.
 
-    >>> with poison(package=__name__):
-    ...     torch.empty(2).isnan().all().item()
-    True
+    Use it as an automatic fixture: `with poison(): yield`. It may stand inside another one.
+
+    Args:
+        package: the name of a package or module; its parts are meant too.
     """
     places: list[tuple[Any, str]] = [(torch, name) for name in TORCH]
     places += [(torch.Tensor, name) for name in METHODS]
