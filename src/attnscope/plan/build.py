@@ -62,8 +62,8 @@ def kv_heads(fields: Fields, query_heads: int, index: int = 0) -> int:
     count = fields.check(fields.where("num_key_value_heads") or "num_key_value_heads", value)
     if query_heads % count:
         raise fields.fail(
-            f"num_attention_heads = {query_heads:,} is not a multiple of num_key_value_heads = "
-            f"{count:,}; they contradict each other."
+            f"num_attention_heads = {query_heads:,} is not a multiple of "
+            f"{fields.says('num_key_value_heads')}; they contradict each other."
         )
     return count
 
