@@ -21,22 +21,7 @@ import numpy as np
 import torch
 
 from attnscope.core import fused_workers as workers
-from attnscope.core.fused_finish import (
-    OUT_2,
-    OUT_3,
-    OUT_ALL,
-    OUT_DISTANCE,
-    OUT_FIRST,
-    OUT_INDUCTION,
-    OUT_KEYS,
-    OUT_LARGEST,
-    OUT_LOCAL,
-    OUT_PREVIOUS,
-    OUT_REFERENCE,
-    OUT_SELF,
-    OUT_X,
-    SUMS,
-)
+from attnscope.core.fused_finish import COLUMN_OF
 from attnscope.core.fused_strip import STATES, TILE
 from attnscope.core.fused_workers import Inputs, Plan, Results, Scratch
 from attnscope.core.microkernel import COLUMNS, ROWS, UNROLL
@@ -60,7 +45,7 @@ SINGLES: Final = frozenset(
     {"self_mass", "previous_mass", "local_mass", "sink_mass", "induction_mass"}
 )
 MOMENTS: Final = frozenset(
-    {"entropy", "effective_keys", "participation", "jacobian_norm", "mean_distance"}
+    {"entropy", "effective_keys", "participation", "jacobian_norm", "mean_distance", "argmax"}
 )
 
 
@@ -100,12 +85,15 @@ _NUMPY: Final = {torch.float32: np.float32, torch.uint8: np.uint8}
 
 
 def _links(tokens: torch.Tensor | None, keys: int) -> tuple[np.ndarray, np.ndarray]:
-    """For `induction_mass`: per query the newest key after a repeat, per key the older one; [B, S]."""
+    """For `induction_mass`: per query the newest key after a repeat, per key the older; [B, S]."""
     if tokens is None:
         return np.zeros((1, 0), np.int32), np.zeros((1, 0), np.int32)
     ids = tokens.detach().reshape(-1, keys).numpy()
-    _, dense = np.unique(ids, return_inverse=True)
-    return workers.link_repeats(dense.reshape(ids.shape).astype(np.int64))
+    names, dense = np.unique(ids, return_inverse=True)
+    newest, older = np.empty(ids.shape, np.int32), np.empty(ids.shape, np.int32)
+    last = np.empty(max(len(names), 1), np.int32)
+    workers.link_repeats(dense.reshape(ids.shape).astype(np.int64), newest, older, last)
+    return newest, older
 
 
 def _plan(problem: Problem) -> Plan:
@@ -114,14 +102,13 @@ def _plan(problem: Problem) -> Plan:
     request, names = problem.request, frozenset(problem.request.names)
     singles = bool(names & SINGLES)
     keep = singles or "received" in names or request.pool or bool(request.rows)
-    first, end = problem.spans.first, problem.spans.end
+    first, end = problem.spans.first.numpy(), problem.spans.end.numpy()
     seen = end > first
-    low = int(torch.where(seen, first, S).min()) if seen.numel() else 0
-    high = int(torch.where(seen, end, 0).max()) if seen.numel() else 0
+    low, high = int(first.min(where=seen, initial=S)), int(end.max(where=seen, initial=0))
     low, high = (low // TILE * TILE, high) if high > low else (0, 0)
     cell = map_cell(T, S)
     heads = H // G
-    widest = int((end - first).max()) if seen.numel() else 0
+    widest = int((end - first).max(initial=0))
     rows = max(FEWEST_ROWS, min(MOST_ROWS, STRIP_BYTES // 4 // max(widest, 1)))
     grain = ROWS // math.gcd(heads, ROWS)
     tokens = max(grain, rows // heads // grain * grain)
@@ -136,8 +123,9 @@ def _plan(problem: Problem) -> Plan:
         inner=-(-D // UNROLL) * UNROLL, padded=-(-S // COLUMNS) * COLUMNS,
         packed_low=low, packed_high=high, tokens=tokens, unit=unit,
         slots=(high - low + TILE - 1) // TILE, cell=cell, local=request.local,
-        sink_keys=request.sink_keys, moments=bool(names & MOMENTS), keep=keep, singles=singles,
-        received="received" in names, pool=request.pool, rows=bool(request.rows),
+        sink_keys=request.sink_keys, wanted=bool(names), moments=bool(names & MOMENTS),
+        keep=keep, singles=singles, received="received" in names, pool=request.pool,
+        rows=bool(request.rows),
         scale=np.float32(problem.scale), softcap=np.float32(problem.softcap or 0.0),
     )  # fmt: skip
 
@@ -158,8 +146,8 @@ def _most_slots(problem: Problem, plan: Plan) -> int:
 def attend_fused(problem: Problem) -> Attention:
     """Attention by the fused path; `unable(problem)` must be None.
 
-    Cost: memory of one strip per thread, the packed keys and values (as large as K and V), float64
-    sums [B, H, T, 13]; nothing of T x S.
+    Cost: memory of one strip per thread and of the packed keys and values (as large as K and V);
+    nothing of T x S but in decode, where T x S is one row per head.
     """
     plan = _plan(problem)
     inputs = _inputs(problem)
@@ -168,8 +156,10 @@ def attend_fused(problem: Problem) -> Attention:
     planes = (B, H, *side) if plan.pool else (1, H, 0, 0)
     results = Results(
         out=np.empty((B, T, H, E), np.float32),
-        sums=np.zeros((B, H, T, SUMS)),
-        where=np.empty((B, H, T), np.int64),
+        statistics=np.empty((len(COLUMN_OF), B, H, T if plan.wanted else 0), np.float32),
+        where=np.empty((B, H, T if plan.wanted else 0), np.int64),
+        empty=np.empty((B, H, T), np.bool_),
+        odd=np.zeros(1, np.int64),
         mean=np.full(planes, np.nan, np.float32),
         most=np.full(planes, np.nan, np.float32),
         place=np.full(planes, -1, np.int32),
@@ -187,11 +177,10 @@ def attend_fused(problem: Problem) -> Attention:
             _run_prefill(
                 inputs, plan, results, received, threads, space, _most_slots(problem, plan)
             )
-    found = _attention(problem, plan, results, received)
-    if bool(problem.q.isfinite().all()) and bool(found.output.isfinite().all()):
-        return found
+    if not results.odd[0]:
+        return _attention(problem, plan, results, received)
     # The vector loops compare scores, and multiply keys out of sight by 0: with a NaN or an
-    # infinity about, both mislead. The strips take the care that such inputs need.
+    # infinity about, both mislead. A worker saw one; the strips take the care that it needs.
     return attend_strip(problem)
 
 
@@ -233,7 +222,7 @@ def _scratch(
     received: np.ndarray,
     sizes: tuple[int, int, int, int],
 ) -> Scratch:
-    """The memory of thread `number`; sizes are those of packed queries, strip, rows and references."""
+    """The memory of thread `number`; sizes: packed queries, strip, rows and references."""
     query_size, strip_size, rows, reference_size = sizes
     blocks = -(-plan.value_width // COLUMNS)
     heads = plan.batch * plan.groups
@@ -306,8 +295,6 @@ def _run_decode(
 def _attention(problem: Problem, plan: Plan, results: Results, received: np.ndarray) -> Attention:
     """Bring what the threads wrote to the form that `attend` returns."""
     output = torch.from_numpy(results.out).transpose(1, 2).to(problem.v.dtype)
-    sums = torch.from_numpy(results.sums)
-    empty = sums[..., OUT_LARGEST] == -math.inf
     statistics = {}
     for name in problem.request.names:
         if name == "received":
@@ -315,7 +302,7 @@ def _attention(problem: Problem, plan: Plan, results: Results, received: np.ndar
         elif name == "argmax":
             statistics[name] = torch.from_numpy(results.where)
         else:
-            statistics[name] = _statistic(name, sums, empty)
+            statistics[name] = torch.from_numpy(results.statistics[COLUMN_OF[name]])
     pooled = None
     if plan.pool:
         counts = np.full(results.mean.shape[2], plan.cell)
@@ -328,37 +315,4 @@ def _attention(problem: Problem, plan: Plan, results: Results, received: np.ndar
         wanted = _wanted_rows(problem)
         order = [wanted.index(row % plan.queries) for row in problem.request.rows]
         rows = torch.from_numpy(results.rows)[:, :, order]
-    return Attention(output, empty, statistics, pooled, rows)
-
-
-def _statistic(name: str, sums: torch.Tensor, empty: torch.Tensor) -> torch.Tensor:
-    l_all, l_keys = sums[..., OUT_ALL], sums[..., OUT_KEYS]
-    if name == "logsumexp":
-        value = sums[..., OUT_REFERENCE] + l_all.log()
-        return value.float()
-    if name == "max_logit":
-        return sums[..., OUT_LARGEST].float()
-    safe = torch.where(l_all > 0, l_all, 1.0)
-    if name == "max_weight":
-        value = (sums[..., OUT_LARGEST] - sums[..., OUT_REFERENCE]).exp() / safe
-    elif name in ("entropy", "effective_keys"):
-        value = (safe.log() * l_keys - sums[..., OUT_X]) / safe
-        value = value.clamp(min=0)
-        value = value if name == "entropy" else value.exp()
-    elif name == "participation":
-        value = safe**2 / torch.where(empty, 1.0, sums[..., OUT_2])
-    elif name == "jacobian_norm":
-        s2, s3 = sums[..., OUT_2] / safe**2, sums[..., OUT_3] / safe**3
-        value = (s2 - 2 * s3 + s2 * s2).clamp(min=0).sqrt()
-    elif name == "mean_distance":
-        value = sums[..., OUT_DISTANCE] / safe
-    elif name == "sink_mass":
-        value = sums[..., OUT_FIRST] + (l_all - l_keys) / safe
-        return torch.where(empty, (l_all > 0).double(), value).float()
-    else:
-        column = {
-            "self_mass": OUT_SELF, "previous_mass": OUT_PREVIOUS, "local_mass": OUT_LOCAL,
-            "induction_mass": OUT_INDUCTION,
-        }[name]  # fmt: skip
-        value = sums[..., column]
-    return torch.where(empty, 0.0, value).float()
+    return Attention(output, torch.from_numpy(results.empty), statistics, pooled, rows)

@@ -181,6 +181,8 @@ def _finish(pair, tile0, inputs, plan, shared, scratch, results):  # type: ignor
     heads = plan.heads // plan.groups
     rows = plan.queries * heads
     width = (plan.value_width + COLUMNS - 1) // COLUMNS * COLUMNS
+    seen_by = min(b, inputs.first.shape[0] - 1)
+    seen_first, seen_end = inputs.first[seen_by], inputs.end[seen_by]
     first = pair * shared.chunks
     state = shared.state[first * rows : (first + 1) * rows]
     acc = shared.acc[first * rows * width : (first + 1) * rows * width]
@@ -192,8 +194,9 @@ def _finish(pair, tile0, inputs, plan, shared, scratch, results):  # type: ignor
                 shared.acc[(at + row) * width : (at + row + 1) * width], width,
             )  # fmt: skip
     finish_rows(
-        state, acc, width, 0, rows, heads, g * heads, results.out[b], results.sums[b],
-        results.where[b],
+        state, acc, width, 0, rows, heads, g * heads, seen_first, seen_end, plan.wanted,
+        results.out[b], results.statistics[:, b], results.where[b], results.empty[b],
+        results.odd,
     )  # fmt: skip
     if plan.keep:
         begin = pair * plan.slots * rows

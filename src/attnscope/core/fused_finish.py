@@ -5,11 +5,11 @@ into weights. Columns are summed over a few tokens at a time, which serves the r
 pooled map at once.
 
 Formula
-    p_ij = e_ij * factor[tile, row],   factor = exp(reference of the tile - reference of the row) / l
+    p_ij = e_ij * factor[tile, row],   factor = exp(reference of tile - reference of row) / l
 
 Shapes: see fused_strip.py.
 
-Not here: the closed forms; the sums go out as they are, float64 [B, H, T, SUMS].
+Not here: taking the sums (fused_strip.py).
 """
 
 from __future__ import annotations
@@ -34,41 +34,95 @@ from attnscope.core.fused_strip import (
 )
 from attnscope.core.jit import compiled
 from attnscope.core.microkernel import LANES
-from attnscope.core.vectors import add_scaled, pool_scaled
+from attnscope.core.vectors import add_scaled, dot, pool_scaled
 
-# What is written per row: the moments that statistics.py turns into statistics.
+# Columns of `statistics`, float32 [13, H, T]: all of request.ROW_STATISTICS but argmax.
 (
-    OUT_REFERENCE, OUT_LARGEST, OUT_ALL, OUT_KEYS, OUT_X, OUT_2, OUT_3, OUT_DISTANCE,
-    OUT_SELF, OUT_PREVIOUS, OUT_LOCAL, OUT_FIRST, OUT_INDUCTION,
+    LOGSUMEXP, MAX_LOGIT, MAX_WEIGHT, ENTROPY, EFFECTIVE, PARTICIPATION, JACOBIAN, DISTANCES,
+    SELF, PREVIOUS, LOCAL, FIRST, INDUCTION,
 ) = range(13)  # fmt: skip
-SUMS: Final = 13
+COLUMN_OF: Final = {
+    "logsumexp": LOGSUMEXP, "max_logit": MAX_LOGIT, "max_weight": MAX_WEIGHT, "entropy": ENTROPY,
+    "effective_keys": EFFECTIVE, "participation": PARTICIPATION, "jacobian_norm": JACOBIAN,
+    "mean_distance": DISTANCES, "self_mass": SELF, "previous_mass": PREVIOUS, "local_mass": LOCAL,
+    "sink_mass": FIRST, "induction_mass": INDUCTION,
+}  # fmt: skip
 
 _NOTHING = -1e29
 """A row whose largest score is below this saw nothing (UNSEEN is -1e30)."""
 
 
 @compiled
-def finish_rows(state, acc, width, start, rows, heads, head0, out, sums, where):  # type: ignore[no-untyped-def]
-    """Divide by the denominators; write outputs `out` [T, H, E] and `sums` [H, T, SUMS]."""
+def _statistics(line, head, token, statistics):  # type: ignore[no-untyped-def]
+    """The closed forms of statistics.py for one row that saw something."""
+    everything = line[SUM] + line[SINK]
+    inverse = 1.0 / everything
+    log = np.log(everything)
+    a = np.exp(line[LARGEST] - line[REFERENCE]) * inverse
+    entropy = max(0.0, (line[SUM] * log - line[SUM_X]) * inverse)
+    square, cube = line[SUM_2] * inverse * inverse, line[SUM_3] * inverse * inverse * inverse
+    others = max(0.0, 1.0 - a)
+    r2, r3 = max(0.0, square - a * a), max(0.0, cube - a * a * a)
+    squared = (a * others) ** 2 + r2 * (1 + 2 * a * a) - 2 * r3 + r2 * r2
+    statistics[LOGSUMEXP, head, token] = line[REFERENCE] + log
+    statistics[MAX_LOGIT, head, token] = line[LARGEST]
+    statistics[MAX_WEIGHT, head, token] = a
+    statistics[ENTROPY, head, token] = entropy
+    statistics[EFFECTIVE, head, token] = np.exp(entropy)
+    statistics[PARTICIPATION, head, token] = 1.0 / square
+    statistics[JACOBIAN, head, token] = np.sqrt(max(0.0, squared))
+    statistics[DISTANCES, head, token] = line[DISTANCE] * inverse
+
+
+@compiled
+def finish_rows(  # type: ignore[no-untyped-def]
+    state,
+    acc,
+    width,
+    start,
+    rows,
+    heads,
+    head0,
+    low,
+    high,
+    wanted,
+    out,
+    statistics,
+    where,
+    empty,
+    odd,
+):
+    """Divide by the denominators; `out` [T, H, E], `statistics` [13, H, T], the rest [H, T].
+
+    `odd[0]` becomes 1 where a NaN or an infinity shows: results are then not to be used.
+    """
     for row in range(rows):
         token, head = start + row // heads, head0 + row % heads
         line = state[row]
-        everything = line[SUM] + line[SINK]
         seen = not (line[LARGEST] < _NOTHING)
-        inverse = np.float32(1.0 / everything) if seen else np.float32(0.0)
+        norm = dot(acc, row * width, acc, row * width, width)
+        # Not np.isfinite: Numba takes it for true in a function with any fastmath flag.
+        if (norm + line[SUM] + line[SUM_X]) * 0.0 != 0.0 or line[LARGEST] == np.inf:
+            odd[0] = 1
+        if line[LARGEST] == -np.inf and high[token] > low[token]:
+            odd[0] = 1
+        inverse = np.float32(1.0 / (line[SUM] + line[SINK])) if seen else np.float32(0.0)
         target = out[token, head]
         count = target.shape[0] if seen else 0
         copy_line(target, 0, acc, row * width, 1, count, target.shape[0], inverse)
-        into = sums[head, token]
-        into[OUT_REFERENCE] = line[REFERENCE]
-        into[OUT_LARGEST] = line[LARGEST] if seen else -np.inf
-        into[OUT_ALL] = everything if seen else line[SINK]
-        into[OUT_KEYS] = line[SUM] if seen else 0.0
-        into[OUT_X] = line[SUM_X] if seen else 0.0
-        into[OUT_2] = line[SUM_2] if seen else 0.0
-        into[OUT_3] = line[SUM_3] if seen else 0.0
-        into[OUT_DISTANCE] = line[DISTANCE] if seen else 0.0
+        empty[head, token] = not seen
+        if not wanted:
+            continue
         where[head, token] = np.int64(line[WHERE]) if seen else -1
+        if seen:
+            _statistics(line, head, token, statistics)
+        else:
+            for column in range(statistics.shape[0]):
+                statistics[column, head, token] = np.float32(0.0)
+            has_sink = line[SINK] > 0.0
+            statistics[MAX_LOGIT, head, token] = -np.inf
+            statistics[LOGSUMEXP, head, token] = line[REFERENCE] if has_sink else -np.inf
+            statistics[FIRST, head, token] = 1.0 if has_sink else 0.0
 
 
 @compiled
@@ -97,7 +151,7 @@ def _weight(strip, factor, stride, tile0, row, key):  # type: ignore[no-untyped-
 @compiled
 def single_weights(  # type: ignore[no-untyped-def]
     strip, factor, stride, tile0, start, rows, heads, head0, first, end, origin, shift,
-    local, sink_keys, newest, older, sums,
+    local, sink_keys, newest, older, state, statistics,
 ):  # fmt: skip
     """Weights on the key itself, the one before, the last few, the first few, and after a repeat.
 
@@ -107,8 +161,10 @@ def single_weights(  # type: ignore[no-untyped-def]
     for row in range(rows):
         token, head = start + row // heads, head0 + row % heads
         low, high, position = first[token], end[token], token + shift
-        into = sums[head, token]
-        own = previous = near = begun = repeat = 0.0
+        if high <= low or state[row, LARGEST] < _NOTHING:
+            continue
+        own = previous = near = repeat = 0.0
+        begun = state[row, SINK] / (state[row, SUM] + state[row, SINK])
         if low <= position < high:
             own = _weight(strip, factor, stride, tile0, row, position)
         if low <= position - 1 < high:
@@ -123,8 +179,11 @@ def single_weights(  # type: ignore[no-untyped-def]
                 if key < high:
                     repeat += _weight(strip, factor, stride, tile0, row, key)
                 key = older[key]
-        into[OUT_SELF], into[OUT_PREVIOUS], into[OUT_LOCAL] = own, previous, near
-        into[OUT_FIRST], into[OUT_INDUCTION] = begun, repeat
+        statistics[SELF, head, token] = own
+        statistics[PREVIOUS, head, token] = previous
+        statistics[LOCAL, head, token] = near
+        statistics[FIRST, head, token] = begun
+        statistics[INDUCTION, head, token] = repeat
 
 
 @compiled

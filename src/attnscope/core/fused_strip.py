@@ -1,4 +1,4 @@
-"""One strip of the fused path: scores, softmax, every statistic and the output, while it is in cache.
+"""One strip of the fused path: scores, softmax, sums and output, while it is in the cache.
 
 The idea: a strip is a few query tokens of all the heads that share one key head. Its rows are
 ordered token by token, so that the rows of one register tile see almost the same keys. Keys come in
@@ -152,29 +152,54 @@ def _move_reference(state, row, largest, acc, width):  # type: ignore[no-untyped
 
 
 @compiled
+def _find(strip, at, count, value):  # type: ignore[no-untyped-def]
+    """Where `value` first stands."""
+    for j in range(count):
+        if strip[at + j] == value:
+            return j
+    return 0
+
+
+@compiled
 def softmax_row(strip, at, begin, stop, row, position, state, acc, width, moments):  # type: ignore[no-untyped-def]
-    """One row of one tile, keys [begin, stop), from scores to exponentials; returns its reference."""
+    """One row of one tile, keys [begin, stop), from scores to exponentials; its reference.
+
+    A score that is the row's largest so far is taken out and added in float64: what is left of a
+    nearly one-hot row without its largest weight is small, and would drown in float32 sums.
+    """
     count = stop - begin
     largest = row_max(strip, at, count)
     line = state[row]
+    top = -1
     if largest > line[LARGEST]:
         line[LARGEST] = largest
-        for j in range(count):
-            if strip[at + j] == largest:
-                line[WHERE] = begin + j
-                break
+        if moments:
+            top = _find(strip, at, count, largest)
+            line[WHERE] = begin + top
     if largest > line[REFERENCE] + LAZY or line[REFERENCE] == -np.inf:
         _move_reference(state, row, largest, acc, width)
     reference = np.float32(line[REFERENCE])
-    if moments:
-        total, times_x, squares, cubes, places = row_exp_moments(strip, at, count, reference)
-        line[SUM_X] += times_x
-        line[SUM_2] += squares
-        line[SUM_3] += cubes
-        line[DISTANCE] += (position - begin) * np.float64(total) - places
-    else:
-        total = row_exp(strip, at, count, reference)
+    if not moments:
+        line[SUM] += row_exp(strip, at, count, reference)
+        return reference
+    if top >= 0:
+        strip[at + top] = UNSEEN
+    total, times_x, squares, cubes, places = row_exp_moments(strip, at, count, reference)
+    offset = np.float64(position - begin)
     line[SUM] += total
+    line[SUM_X] += times_x
+    line[SUM_2] += squares
+    line[SUM_3] += cubes
+    line[DISTANCE] += offset * total - places
+    if top >= 0:
+        x = np.float64(largest) - line[REFERENCE]
+        e = np.exp(x)
+        strip[at + top] = np.float32(e)
+        line[SUM] += e
+        line[SUM_X] += x * e
+        line[SUM_2] += e * e
+        line[SUM_3] += e * e * e
+        line[DISTANCE] += (offset - top) * e
     return reference
 
 
@@ -216,10 +241,11 @@ def tile_softmax(  # type: ignore[no-untyped-def]
     strip, at, base, heads, start, rows, panel_low, panel_high, first, end, shift,
     softcap, bias, bias_at, mask, mask_at, state, acc, width, moments, references, slot_at,
 ):  # fmt: skip
-    """All rows of one tile from scores to exponentials; `references` gets what each is relative to.
+    """All rows of one tile from scores to exponentials, relative to `references`.
 
-    `first` and `end` are the rows' spans and `shift` is S - T. bias and mask are flat (empty: none);
-    `bias_at` and `mask_at` hold where head 0, token 0, key 0 lies and the steps per head, token, key.
+    `first` and `end` are the rows' spans, `shift` is S - T. bias and mask are flat (empty: none);
+    `bias_at` and `mask_at` hold where head 0, token 0, key 0 lies and the steps per head, token and
+    key.
     """
     plain = softcap == np.float32(0.0) and bias.size == 0 and mask.size == 0
     token, head = start, -1

@@ -75,6 +75,7 @@ class Plan(NamedTuple):
     cell: int
     local: int
     sink_keys: int
+    wanted: bool
     moments: bool
     keep: bool
     singles: bool
@@ -118,8 +119,10 @@ class Results(NamedTuple):
     """What the call returns, shared: every task writes its own part."""
 
     out: Array
-    sums: Array
+    statistics: Array
     where: Array
+    empty: Array
+    odd: Array
     mean: Array
     most: Array
     place: Array
@@ -185,7 +188,7 @@ def read_kept(  # type: ignore[no-untyped-def]
     b, g, start, stop, stride, tile0, slots, strip, references, state,
     inputs, plan, scratch, results,
 ):  # fmt: skip
-    """What is wanted of the kept exponentials of query tokens [start, stop), once they are whole."""
+    """What is wanted of the kept exponentials of query tokens [start, stop), once whole."""
     heads = plan.heads // plan.groups
     head0, rows = g * heads, (stop - start) * heads
     seen_by = min(b, inputs.first.shape[0] - 1)
@@ -196,7 +199,7 @@ def read_kept(  # type: ignore[no-untyped-def]
         single_weights(
             strip, references, stride, tile0, start, rows, heads, head0, first, end, origin,
             plan.keys - plan.queries, plan.local, plan.sink_keys, inputs.newest[linked],
-            inputs.older[linked], results.sums[b],
+            inputs.older[linked], state, results.statistics[:, b],
         )  # fmt: skip
     if plan.received or plan.pool:
         columns(
@@ -263,8 +266,9 @@ def _strip(b, g, start, stop, inputs, plan, scratch, results):  # type: ignore[n
             (b * plan.groups + g) * blocks * plan.padded * COLUMNS, plan.padded, acc, width,
         )  # fmt: skip
     finish_rows(
-        state, acc, width, start, rows, heads, head0, results.out[b], results.sums[b],
-        results.where[b],
+        state, acc, width, start, rows, heads, head0, first, end, plan.wanted,
+        results.out[b], results.statistics[:, b], results.where[b], results.empty[b],
+        results.odd,
     )  # fmt: skip
     if not plan.keep:
         return
@@ -303,30 +307,21 @@ def prefill_worker(inputs, plan, scratch, results, counters):  # type: ignore[no
 
 
 @compiled
-def link_repeats(tokens):  # type: ignore[no-untyped-def]
+def link_repeats(tokens, newest, older, last):  # type: ignore[no-untyped-def]
     """Chains of keys that follow the same token, for `induction_mass`.
 
     Args:
-        tokens: int64 [B, S], ids 0, 1, ... without gaps.
-
-    Returns:
-        newest: int32 [B, S]: per position i the last key 1 <= j <= i with tokens[j - 1] equal to
-            tokens[i], or -1.
-        older: int32 [B, S]: per key j the one before it whose predecessor is the same, or -1.
+        tokens: int64 [B, S], ids 0, 1, ... below the length of `last`, which is scratch (int32).
+        newest: int32 [B, S], gets per position i the last key 1 <= j <= i with tokens[j - 1] equal
+            to tokens[i], or -1.
+        older: int32 [B, S], gets per key j the one before it whose predecessor is the same, or -1.
     """
     batch, keys = tokens.shape
-    newest = np.full((batch, keys), -1, np.int32)
-    older = np.full((batch, keys), -1, np.int32)
-    size = 0
-    for b in range(batch):
-        for i in range(keys):
-            size = max(size, tokens[b, i] + 1)
-    last = np.full(size, -1, np.int32)
     for b in range(batch):
         last[:] = -1
         for i in range(keys):
+            older[b, i] = -1
             if i > 0:
                 older[b, i] = last[tokens[b, i - 1]]
                 last[tokens[b, i - 1]] = i
             newest[b, i] = last[tokens[b, i]]
-    return newest, older

@@ -50,6 +50,8 @@ def compiled(function: Callable[..., Any]) -> Any:
     before = numba.config.CACHE_DIR
     numba.config.CACHE_DIR = _FOLDER
     try:
-        return numba.njit(cache=True, nogil=True, fastmath=FAST)(function)
+        # Division as numpy does it: a zero gives an infinity, and no branch that might raise.
+        wrap = numba.njit(cache=True, nogil=True, fastmath=FAST, error_model="numpy")
+        return wrap(function)
     finally:
         numba.config.CACHE_DIR = before

@@ -42,7 +42,7 @@ _INTEGERS = ir.VectorType(_I32, LANES)
 
 
 def _fit() -> list[float]:
-    """Coefficients of q with e^r = 1 + r + r^2 q(r) on |r| <= ln(2)/2, fitted at Chebyshev nodes."""
+    """Coefficients of q, e^r = 1 + r + r^2 q(r) for |r| <= ln(2)/2, fitted at Chebyshev nodes."""
     half = math.log(2.0) / 2 * 1.001
     nodes = half * np.cos(np.pi * (np.arange(32) + 0.5) / 32)
     target = (np.expm1(nodes) - nodes) / nodes**2
@@ -110,7 +110,7 @@ def _loop(
     start: list[Any],
     body: Callable[[Any, list[Any]], list[Any]],
 ) -> list[Any]:
-    """Run `body(index, carried) -> carried` for index 0, step, ... below count; the last carried."""
+    """Run `body(index, carried) -> carried` for 0, step, ... below count; the last carried."""
     before = builder.block
     head, done = builder.append_basic_block("loop"), builder.append_basic_block("after")
     builder.cbranch(builder.icmp_signed(">", count, _I64(0)), head, done)
