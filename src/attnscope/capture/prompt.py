@@ -18,6 +18,7 @@ from typing import Any
 import torch
 
 from attnscope.capture.calls import Sequence
+from attnscope.capture.text import token_ids
 from attnscope.errors import ModelError
 from attnscope.trace import Token
 
@@ -47,10 +48,16 @@ def read_prompt(
     attention_mask: torch.Tensor | None,
     position_ids: torch.Tensor | None,
     device: torch.device,
+    context: int | None = None,
 ) -> Prompt:
     """Bring what a caller gave to one form.
 
+    Args:
+        context: the most tokens the model reads; a text that cannot fit is refused before all of
+            it is tokenized.
+
     Raises:
+        ModelError: a text is longer than the context.
         ValueError, TypeError: no tokens, shapes that do not fit, padding in the middle, or a text
             without a tokenizer.
     """
@@ -65,7 +72,7 @@ def read_prompt(
         raise ValueError("attention_mask and position_ids belong to token ids, not to a text")
     if tokenizer is None:
         raise ValueError("text: a model object needs tokenizer= to read a text; or give token ids")
-    return _from_texts(texts, tokenizer, device)
+    return _from_texts(texts, tokenizer, device, context=context)
 
 
 def _ids(given: Any, device: torch.device) -> torch.Tensor:
@@ -140,11 +147,10 @@ def _counted(mask: torch.Tensor) -> torch.Tensor:
     return (mask.long().cumsum(-1) - 1).clamp(min=0)
 
 
-def _from_texts(texts: list[str | None], tokenizer: Any, device: torch.device) -> Prompt:
-    rows = [tokenizer(text, return_attention_mask=False)["input_ids"] for text in texts]
-    for text, row in zip(texts, rows, strict=True):
-        if not row:
-            raise ValueError(f"text: {text!r} gives no tokens, so there is nothing to look at")
+def _from_texts(
+    texts: list[str | None], tokenizer: Any, device: torch.device, *, context: int | None
+) -> Prompt:
+    rows = [token_ids(tokenizer, text or "", context=context) for text in texts]
     longest = max(map(len, rows))
     fill = tokenizer.pad_token_id if tokenizer.pad_token_id is not None else 0
     ids = torch.full((len(rows), longest), fill, dtype=torch.long)
@@ -156,14 +162,20 @@ def _from_texts(texts: list[str | None], tokenizer: Any, device: torch.device) -
     return Prompt(prompt.ids, prompt.mask, prompt.positions, prompt.sequences, texts)
 
 
+def context_of(config: Any) -> int | None:
+    """The most tokens a model was made for, None where its config does not say."""
+    most = getattr(config, "max_position_embeddings", None)
+    return most if isinstance(most, int) and most > 0 else None
+
+
 def check_length(config: Any, tokens: int) -> None:
     """A text must fit the model's context.
 
     Raises:
         ModelError: it does not.
     """
-    most = getattr(config, "max_position_embeddings", None)
-    if isinstance(most, int) and 0 < most < tokens:
+    most = context_of(config)
+    if most is not None and most < tokens:
         raise ModelError(
             f"the text has {tokens} tokens (those to be generated included), and the model was "
             f"made for {most} at most; shorten it."

@@ -21,7 +21,7 @@ import torch
 
 from attnscope.capture.calls import Sequence
 from attnscope.capture.interface import MODES, not_routed, watching
-from attnscope.capture.prompt import Prompt, check_length, read_prompt, show
+from attnscope.capture.prompt import Prompt, check_length, context_of, read_prompt, show
 from attnscope.capture.record import LayerRecord
 from attnscope.capture.watch import Wanted, Watch
 from attnscope.core.request import STATISTICS, Request
@@ -94,11 +94,12 @@ def capture(
         model, tokenizer = loaded.model, tokenizer or loaded.tokenizer
         about["load_s"] = time.perf_counter() - started
     _check_model(model)
+    config = model.config.get_text_config()
     prompt = read_prompt(
-        text, tokenizer,
+        text, tokenizer, context=context_of(config),
         attention_mask=attention_mask, position_ids=position_ids, device=_device(model),
     )  # fmt: skip
-    check_length(model.config.get_text_config(), prompt.ids.shape[1] + generate)
+    check_length(config, prompt.ids.shape[1] + generate)
     wanted = Wanted(
         _names(statistics, local=local, sink_keys=sink_keys), pool=pool, local=local,
         sink_keys=sink_keys, layers=None if layers is None else frozenset(layers),

@@ -110,7 +110,7 @@ def token_ids(
         begin = text[: context * CHARACTERS_PER_TOKEN]
         count = len(_ids(tokenizer, begin))
         if count > context + MARGIN:
-            about = round(count * (len(text) / len(begin)), -3)
+            about = round(round(count * len(text) / len(begin)), -3)
             raise _too_long(text, f"about {about:,}", context, name)
     ids = _ids(tokenizer, text)
     if not ids:
