@@ -30,6 +30,11 @@ TEXT: Final = "Xiao Ming gave the apple to Xiao Wang. Who has the apple now? The
 BEGIN: Final = "<!-- printed by the command above: make docs -->\n```text\n"
 END: Final = "```\n<!-- end -->"
 PACKAGES: Final = ("attnscope", "attnscope.core", "attnscope.trace", "attnscope.capture")
+PRINTED: Final[dict[str, tuple[str, ...]]] = {
+    "plan": ("plan", "smollm2"),
+    "models": ("models", "list"),
+}
+"""Commands that are quick enough to be run for the fields of their JSON."""
 WIDTH: Final = "80"
 
 
@@ -109,10 +114,7 @@ def _parameters(command: Any) -> list[str]:
 
 def names() -> dict[str, list[str]]:
     """What each public package exports."""
-    return {
-        package: sorted(importlib.import_module(package).__all__)
-        for package in PACKAGES
-    }
+    return {package: sorted(importlib.import_module(package).__all__) for package in PACKAGES}
 
 
 def trace_fields() -> dict[str, Any]:
@@ -129,30 +131,48 @@ def trace_fields() -> dict[str, Any]:
 
 
 def shape(value: Any) -> Any:
-    """The skeleton of a JSON value: keys stay, a list is its entries' skeletons, a leaf its kind.
+    """The skeleton of a JSON value: an object's fields, a list's entries as one, a leaf as "value".
 
-    >>> shape({"a": [{"b": 1}, {"b": 2.5}], "c": None})
-    {'a': [{'b': 'number'}], 'c': 'null'}
+    >>> shape({"a": [{"b": 1}, {"c": None}], "d": True, "e": []})
+    {'a': [{'b': 'value', 'c': 'value'}], 'd': 'value', 'e': []}
     """
     if isinstance(value, dict):
-        return {key: shape(value[key]) for key in value}
+        return {key: shape(entry) for key, entry in value.items()}
     if isinstance(value, list):
-        distinct: list[Any] = []
-        for entry in value:
-            found = shape(entry)
-            if found not in distinct:
-                distinct.append(found)
-        return distinct
-    if isinstance(value, bool):
-        return "flag"
-    if isinstance(value, int | float):
-        return "number"
-    return "null" if value is None else "string"
+        entries = [shape(entry) for entry in value]
+        objects = [entry for entry in entries if isinstance(entry, dict)]
+        if objects:
+            return [{key: part for entry in objects for key, part in entry.items()}]
+        return entries[:1]
+    return "value"
+
+
+def json_fields() -> dict[str, Any]:
+    """What each command prints with --json, as skeletons."""
+    from attnscope.cli import report
+
+    token = report.TokenLine(0, 1, "a", 0, 1)
+    head = report.HeadLine(0, 0, "mixed", dict.fromkeys(report.HEAD_VALUES, 0.0))
+    layer = report.LayerLine(0, "full", 1, 1)
+    look = report.Report(
+        model=dict.fromkeys(report.MODEL_FACTS, 0),
+        tokens=[token], layers=[layer], heads=[head], labels=["'a'"],
+        next=[report.NextToken(1, "'b'", 0.5)],
+        chosen=report.Chosen(0, 0, 0, None), attended=[report.Attended(0, 0, 1.0, 1.0)],
+        timing=dict.fromkeys(report.TIMES, 0.0), peak_bytes=1,
+    )  # fmt: skip
+    printed = {name: json.loads(attnscope(*words, "--json")) for name, words in PRINTED.items()}
+    return {"look": shape(report.to_json(look)), **{n: shape(v) for n, v in printed.items()}}
 
 
 def surface() -> dict[str, Any]:
     """All that other people's programs may rest on."""
-    return {"flags": flags(), "names": names(), "trace": trace_fields()}
+    return {
+        "flags": flags(),
+        "names": names(),
+        "trace": trace_fields(),
+        "json": json_fields(),
+    }
 
 
 def readme() -> str:

@@ -49,9 +49,12 @@ def frozen() -> Any:
     return json.loads(build.SURFACE.read_text(encoding="utf-8"))
 
 
-@pytest.mark.parametrize("part", ["flags", "names", "trace"])
+@pytest.mark.parametrize("part", ["flags", "names", "trace", "json"])
 def test_nothing_came_or_went(frozen: Any, part: str) -> None:
-    now = json.loads(json.dumps(getattr(build, "trace_fields" if part == "trace" else part)()))
+    made = {"trace": build.trace_fields, "json": build.json_fields}.get(part) or getattr(
+        build, part
+    )
+    now = json.loads(json.dumps(made()))
     assert sorted(changes(frozen[part], now)) == []
 
 
@@ -80,3 +83,30 @@ def test_every_command_has_a_help_page_with_its_options() -> None:
             if not flag.startswith("<"):
                 for name in flag.split("|"):
                     assert name in section, f"{command} does not explain {name}"
+
+
+CONTRACT = {
+    "model": {"name", "architecture", "layers", "query_heads", "kv_heads", "head_width"},
+    "tokens": {"index", "id", "text", "start", "end"},
+    "heads": {
+        "layer", "head", "kind", "entropy", "max_weight", "max_logit", "sink_mass", "self_mass",
+        "previous_mass", "mean_distance", "jacobian_norm",
+    },
+    "attended": {"query", "key", "weight", "arrived"},
+    "timing": {"load_s", "forward_s"},
+    "memory": {"peak_bytes"},
+}  # fmt: skip
+"""What ARCHITECTURE promises of `attnscope look --json`, written down apart from the code."""
+
+
+def test_look_keeps_the_contract(frozen: Any) -> None:
+    look = frozen["json"]["look"]
+    for name, fields in CONTRACT.items():
+        value = look[name][0] if isinstance(look[name], list) else look[name]
+        assert set(value) == fields, name
+    assert set(look) == {*CONTRACT, "schema", "layers", "next", "chosen"}
+
+
+@pytest.mark.parametrize("command", ["look", "plan", "models"])
+def test_every_json_names_its_schema(frozen: Any, command: str) -> None:
+    assert next(iter(frozen["json"][command])) == "schema"

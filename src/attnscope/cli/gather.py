@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from attnscope.cli.console import label
 from attnscope.cli.report import (
     HEAD_VALUES,
+    MODEL_FACTS,
     Attended,
     Chosen,
     HeadLine,
@@ -28,8 +29,7 @@ if TYPE_CHECKING:
 def model_line(trace: Trace) -> dict[str, Any]:
     """The model's facts, as the JSON contract names them."""
     facts = asdict(trace.model)
-    wanted = ("name", "architecture", "layers", "query_heads", "kv_heads", "head_width")
-    return {name: facts[name] for name in wanted}
+    return {name: facts[name] for name in MODEL_FACTS}
 
 
 def token_lines(trace: Trace) -> list[TokenLine]:

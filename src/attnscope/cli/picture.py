@@ -147,7 +147,7 @@ def _legend(shades: tuple[str, ...]) -> Text:
     for kind, (letter, colour, _) in KINDS.items():
         text.append(letter, style=f"black on {colour}")
         text.append(f" {kind}  ")
-    text.append("\nshade: the largest weight of a row, on average  ")
+    text.append("\nshade: the largest weight of a row, on average, from  ")
     for place, shade in enumerate(shades[1:], start=1):
         text.append(f"{shade} {place * 20}%  ")
     return text

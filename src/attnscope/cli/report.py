@@ -17,6 +17,16 @@ from typing import Any, Final
 
 SCHEMA: Final = "attnscope.look/1"
 
+MODEL_FACTS: Final = (
+    "name",
+    "architecture",
+    "layers",
+    "query_heads",
+    "kv_heads",
+    "head_width",
+)
+TIMES: Final = ("load_s", "forward_s")
+
 HEAD_VALUES: Final = (
     "entropy",
     "max_weight",

@@ -1,0 +1,169 @@
+"""`attnscope look`: run a real model on a text, and see what each token takes from which others.
+
+Not here: models and capture (attnscope.capture), the numbers (gather.py), the picture (picture.py).
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Final
+
+import typer
+
+from attnscope.cli.console import peak_bytes, step, write_json
+from attnscope.errors import TraceError
+
+if TYPE_CHECKING:
+    import torch
+
+    from attnscope.cli.report import NextToken, Report
+
+NEXT: Final = 3
+"""How many of the likeliest next tokens are shown."""
+
+
+def look(
+    text: Annotated[
+        str | None, typer.Argument(help="The text itself.", metavar="TEXT", show_default=False)
+    ] = None,
+    file: Annotated[
+        Path | None,
+        typer.Option("--file", "-f", help="Read the text from a file; - is the standard input."),
+    ] = None,
+    model: Annotated[
+        str,
+        typer.Option(
+            "--model", "-m", help="A name of `attnscope models list`, a folder, a GGUF or a hub id."
+        ),
+    ] = "smollm2",
+    layer: Annotated[
+        int | None, typer.Option(help="Show a head of this layer.", show_default=False)
+    ] = None,
+    head: Annotated[
+        int | None, typer.Option(help="Show the head of this number.", show_default=False)
+    ] = None,
+    query: Annotated[
+        int | None,
+        typer.Option(
+            help="Show what this token takes; negative numbers count from the end, the default is "
+            "the last token.",
+            show_default=False,
+        ),
+    ] = None,
+    save: Annotated[
+        Path | None,
+        typer.Option(help="Keep the trace in this new folder, to be opened later."),
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print every number as JSON.")] = False,
+) -> None:
+    """See from which tokens each token takes information, and how much.
+
+    Runs the model once on the text, with the exact attention of every layer and head. Prints the
+    next token, the heads and their kinds, and where one token takes its information from.
+    """
+    if (text is None) == (file is None):
+        raise typer.BadParameter("give a text or --file, one of the two")
+    if save is not None and save.exists():
+        raise TraceError(f"{save}: stands there already. Name a new folder for --save.")
+    given = text if text is not None else read(file or Path("-"))
+    report = run(given, model=model, layer=layer, head=head, query=query, save=save)
+    if as_json:
+        from attnscope.cli.report import to_json
+
+        write_json(to_json(report))
+        return
+    from rich.console import Console
+
+    from attnscope.cli.picture import draw
+
+    draw(report, Console())
+
+
+def read(file: Path) -> str:
+    """The text of a file, or of the standard input where the file is `-`.
+
+    Raises:
+        ModelError: it cannot be read, or is not UTF-8; the message says where.
+    """
+    from attnscope.capture.text import read_text
+
+    return read_text(sys.stdin.buffer if str(file) == "-" else file)
+
+
+def run(
+    text: str,
+    *,
+    model: str,
+    layer: int | None,
+    head: int | None,
+    query: int | None,
+    save: Path | None,
+) -> Report:
+    """Load, capture and gather.
+
+    Raises:
+        AttnscopeError: the model or the text cannot be looked at; the message says why.
+        ValueError: a layer, head or query that is not there.
+    """
+    from attnscope.cli import gather
+    from attnscope.cli.report import Report
+
+    started = time.perf_counter()
+    with step(f"Loading {model}"):
+        from attnscope.capture.models import load
+        from attnscope.capture.session import capture
+
+        loaded = load(model)
+    between = time.perf_counter()
+    with step("Watching the model read"), last_logits(loaded.model) as logits:
+        trace = capture(loaded.model, text, tokenizer=loaded.tokenizer, name=model, save=save)
+    finished = time.perf_counter()
+    with step("Gathering the statistics"):
+        chosen, attended = gather.choose(trace, layer=layer, head=head, query=query)
+        return Report(
+            model=gather.model_line(trace),
+            tokens=gather.token_lines(trace),
+            layers=gather.layer_lines(trace),
+            heads=gather.head_lines(trace),
+            next=likeliest(logits[-1], loaded.tokenizer),
+            chosen=chosen,
+            attended=attended,
+            labels=gather.labels(trace),
+            timing={"load_s": between - started, "forward_s": finished - between},
+            peak_bytes=peak_bytes(),
+            saved=None if save is None else str(save),
+        )
+
+
+@contextmanager
+def last_logits(model: Any) -> Iterator[list[torch.Tensor]]:
+    """Keep the logits [vocabulary] of the last token of each forward of a model."""
+    kept: list[torch.Tensor] = []
+
+    def keep(module: Any, inputs: Any, output: Any) -> None:
+        kept.append(output.logits[0, -1].detach().float())
+
+    handle = model.register_forward_hook(keep)
+    try:
+        yield kept
+    finally:
+        handle.remove()
+
+
+def likeliest(logits: torch.Tensor, tokenizer: Any, *, count: int = NEXT) -> list[NextToken]:
+    """The tokens of the largest probability, as they can be printed.
+
+    A token that is a part of a character shows its bytes.
+    """
+    from attnscope.cli.gather import next_label
+    from attnscope.cli.report import NextToken
+
+    top = logits.softmax(-1).topk(min(count, logits.numel()))
+    return [
+        NextToken(int(index), next_label(tokenizer, int(index)), float(probability))
+        for probability, index in zip(top.values, top.indices, strict=True)
+    ]

@@ -1,0 +1,225 @@
+"""`attnscope look`: its arguments, its JSON, and the whole of it on the real model."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import torch
+
+import attnscope
+from attnscope.cli import gather, look
+from attnscope.cli.report import HEAD_VALUES, NextToken, Report
+from attnscope.trace import Trace
+
+TEXT = "Xiao Ming gave the apple to Xiao Wang. Who has the apple now? The apple is with"
+
+
+@pytest.fixture
+def asked(monkeypatch: pytest.MonkeyPatch, trace: Trace) -> list[dict[str, Any]]:
+    """Put a small trace in the place of a model's run; what was asked of the run is kept."""
+    calls: list[dict[str, Any]] = []
+
+    def run(text: str, **options: Any) -> Report:
+        calls.append({"text": text, **options})
+        named = {name: options[name] for name in ("layer", "head", "query")}
+        chosen, attended = gather.choose(trace, **named)
+        return Report(
+            model=gather.model_line(trace),
+            tokens=gather.token_lines(trace),
+            layers=gather.layer_lines(trace),
+            heads=gather.head_lines(trace),
+            next=[NextToken(7, "' mat'", 0.5)],
+            chosen=chosen,
+            attended=attended,
+            labels=gather.labels(trace),
+            timing={"load_s": 1.0, "forward_s": 0.5},
+            peak_bytes=12345,
+        )
+
+    monkeypatch.setattr(look, "run", run)
+    return calls
+
+
+def test_json_is_the_trace(
+    run: Callable[..., Any], asked: list[dict[str, Any]], trace: Trace
+) -> None:
+    shown = run("look", "hello", "--json", "--layer", "0", "--head", "2")
+    assert (shown.code, shown.err) == (0, "")
+    said = json.loads(shown.out)
+    assert said["schema"] == "attnscope.look/1"
+    assert said["model"]["architecture"] == "FakeForCausalLM"
+    assert [token["text"] for token in said["tokens"]] == [token.text for token in trace.tokens]
+    assert len(said["heads"]) == 12
+    means = trace.statistics.mean()
+    for row, head in enumerate(said["heads"]):
+        assert (head["layer"], head["head"]) == (means["layer"][row], means["head"][row])
+        for name in HEAD_VALUES:
+            assert head[name] == pytest.approx(means[name][row], rel=1e-15)
+    assert said["chosen"] == {"layer": 0, "head": 2, "query": len(trace.tokens) - 1}
+    weights = trace.weights(0, 2, [-1])[0]
+    assert len(said["attended"]) == len(trace.tokens)
+    for part in said["attended"]:
+        # float64 here, float32 there: a few of its roundings
+        assert part["weight"] == pytest.approx(weights[part["key"]], rel=1e-5)
+    assert said["memory"] == {"peak_bytes": 12345}
+    assert said["timing"] == {"load_s": 1.0, "forward_s": 0.5}
+
+
+def test_people_get_the_picture(run: Callable[..., Any], asked: list[dict[str, Any]]) -> None:
+    shown = run("look", "hello")
+    assert (shown.code, shown.err) == (0, "")
+    for part in ("Next token", "Heads by kind", "What the last token", "To open the rest"):
+        assert part in shown.out
+    assert "\x1b" not in shown.out  # a pipe gets no colour
+
+
+def test_options_reach_the_run(
+    run: Callable[..., Any], asked: list[dict[str, Any]], tmp_path: Path
+) -> None:
+    run("look", "hi", "-m", "gemma3", "--layer", "1", "--head", "0", "--query", "-2",
+        "--save", str(tmp_path / "new"))  # fmt: skip
+    assert asked == [
+        {"text": "hi", "model": "gemma3", "layer": 1, "head": 0, "query": -2,
+         "save": tmp_path / "new"}
+    ]  # fmt: skip
+
+
+def test_text_comes_from_a_file(
+    run: Callable[..., Any], asked: list[dict[str, Any]], tmp_path: Path
+) -> None:
+    file = tmp_path / "text.txt"
+    file.write_text("小明把苹果给了小王", encoding="utf-8")
+    assert run("look", "--file", str(file)).code == 0
+    assert asked[0]["text"] == "小明把苹果给了小王"
+
+
+def test_text_comes_from_the_standard_input(
+    run: Callable[..., Any],
+    asked: list[dict[str, Any]],
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+) -> None:
+    file = tmp_path / "text.txt"
+    file.write_bytes("国\n".encode())
+    with file.open("rb") as buffer:
+        monkeypatch.setattr(sys, "stdin", SimpleNamespace(buffer=buffer))
+        assert run("look", "--file", "-").code == 0
+    assert asked[0]["text"] == "国\n"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "said"),
+    [
+        ((), 2, "give a text or --file"),
+        (("a", "--file", "b"), 2, "give a text or --file"),
+        (("a", "--layer", "x"), 2, "x"),
+        (("a", "b"), 2, "unexpected extra argument"),
+        (("a", "--layer", "9"), 1, "layer: 9 is not in this trace"),
+        (("a", "--head", "9"), 1, "no head 9"),
+        (("a", "--query", "99"), 1, "query: 99"),
+        (("--file", "no-such-file"), 1, "no-such-file"),
+    ],
+)
+def test_mistakes_get_a_sentence(
+    run: Callable[..., Any],
+    asked: list[dict[str, Any]],
+    arguments: tuple[str, ...],
+    code: int,
+    said: str,
+) -> None:
+    shown = run("look", *arguments)
+    assert shown.code == code
+    assert said.lower() in shown.err.lower()
+    assert shown.out == ""
+    assert "Traceback" not in shown.err
+
+
+def test_a_folder_that_is_there_is_not_written_over(
+    run: Callable[..., Any], asked: list[dict[str, Any]], tmp_path: Path
+) -> None:
+    shown = run("look", "a", "--save", str(tmp_path))
+    assert shown.code == 1
+    assert "stands there already" in shown.err
+    assert asked == []  # before the model was loaded
+
+
+def test_bytes_that_are_no_text_are_refused(
+    run: Callable[..., Any], asked: list[dict[str, Any]], tmp_path: Path
+) -> None:
+    file = tmp_path / "picture.png"
+    file.write_bytes(b"\x89PNG\r\n\xff\xfe")
+    shown = run("look", "--file", str(file))
+    assert shown.code == 1
+    assert "UTF-8" in shown.err
+    assert asked == []
+
+
+class Answering(torch.nn.Module):
+    """A model that says the same logits whatever it reads."""
+
+    def __init__(self, logits: list[float]) -> None:
+        super().__init__()
+        self.logits = torch.tensor([[[9.0] * len(logits), logits]])
+
+    def forward(self) -> Any:
+        return SimpleNamespace(logits=self.logits)
+
+
+def test_last_logits_are_those_of_the_last_token() -> None:
+    model = Answering([0.0, 1.0])
+    with look.last_logits(model) as kept:
+        model()
+    assert [part.tolist() for part in kept] == [[0.0, 1.0]]
+    model()
+    assert len(kept) == 1  # the hook is gone
+
+
+def test_likeliest_are_in_order_with_their_probability(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(gather, "next_label", lambda tokenizer, index: f"'{index}'")
+    found = look.likeliest(torch.tensor([0.0, 3.0, 1.0, 2.0]), None, count=2)
+    whole = sum(torch.tensor([0.0, 3.0, 1.0, 2.0]).exp().tolist())
+    assert [token.text for token in found] == ["'1'", "'3'"]
+    # exp and the division in float32
+    assert found[0].probability == pytest.approx(float(torch.tensor(3.0).exp()) / whole, rel=1e-6)
+
+
+@pytest.mark.real_model
+def test_the_real_model(run: Callable[..., Any], tmp_path: Path) -> None:
+    """One run says the same as transformers' own eager attention, and can be opened again."""
+    from attnscope.capture.models import load
+
+    folder = tmp_path / "kept"
+    shown = run("look", TEXT, "--json", "--save", str(folder))
+    assert shown.code == 0, shown.err
+    said = json.loads(shown.out)
+    loaded = load("smollm2", attn_implementation="eager")
+    ids = torch.tensor([[token["id"] for token in said["tokens"]]])
+    with torch.no_grad():
+        out = loaded.model(ids, output_attentions=True)
+    chosen = said["chosen"]
+    eager = out.attentions[chosen["layer"]][0, chosen["head"], chosen["query"]]
+    for part in said["attended"]:
+        # float32 through all layers before: some 1e-6 of a weight near 1
+        assert part["weight"] == pytest.approx(float(eager[part["key"]]), abs=2e-5)
+    best = int(out.logits[0, -1].argmax())
+    assert said["next"][0]["id"] == best
+    probability = float(out.logits[0, -1].softmax(-1)[best])
+    assert said["next"][0]["probability"] == pytest.approx(probability, abs=1e-4)
+    spans = [TEXT.encode()[token["start"] : token["end"]] for token in said["tokens"]]
+    assert b"".join(spans) == TEXT.encode()
+    again = attnscope.open(folder)
+    assert len(again.tokens) == len(said["tokens"])
+
+
+@pytest.mark.real_model
+def test_chinese_shows_whole_characters(run: Callable[..., Any]) -> None:
+    shown = run("look", "小明把苹果给了小王")
+    assert shown.code == 0, shown.err
+    assert "\ufffd" not in shown.out
+    assert "小" in shown.out
