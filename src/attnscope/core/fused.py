@@ -190,7 +190,7 @@ def _inputs(problem: Problem) -> Inputs:
     v, v_at = _flat(problem.v, torch.float32)
     bias, bias_at = _flat(problem.bias, torch.float32)
     mask, mask_at = _flat(problem.mask, torch.uint8)  # type: ignore[arg-type]
-    sinks = problem.sinks
+    sinks, spans = problem.sinks, problem.spans
     T = problem.q.shape[2]
     slot_of = np.full(T, -1, np.int32)
     for slot, row in enumerate(_wanted_rows(problem)):
@@ -199,7 +199,9 @@ def _inputs(problem: Problem) -> Inputs:
     return Inputs(
         q, q_at, k, k_at, v, v_at, bias, bias_at, mask, mask_at,
         np.zeros(0) if sinks is None else sinks.detach().double().numpy(),
-        *(np.ascontiguousarray(s.numpy()) for s in _three(problem)),
+        np.ascontiguousarray(spans.first.numpy()),
+        np.ascontiguousarray(spans.end.numpy()),
+        np.ascontiguousarray(spans.origin.numpy()),
         newest, older, slot_of,
     )  # fmt: skip
 
@@ -208,11 +210,6 @@ def _wanted_rows(problem: Problem) -> list[int]:
     """The queries whose full rows are wanted, each once."""
     T = problem.q.shape[2]
     return sorted({row % T for row in problem.request.rows})
-
-
-def _three(problem: Problem) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    spans = problem.spans
-    return spans.first, spans.end, spans.origin
 
 
 def _scratch(
@@ -307,7 +304,7 @@ def _attention(problem: Problem, plan: Plan, results: Results, received: np.ndar
     if plan.pool:
         counts = np.full(results.mean.shape[2], plan.cell)
         counts[-1:] = plan.queries - (results.mean.shape[2] - 1) * plan.cell
-        results.mean[...] /= counts[:, None].astype(np.float32)
+        np.divide(results.mean, counts[:, None], out=results.mean, casting="same_kind")
         planes = (torch.from_numpy(p) for p in (results.mean, results.most, results.place))
         pooled = PooledMap(plan.cell, *planes)
     rows = None
