@@ -1,8 +1,8 @@
 """Sees every attention call of a model's forward and keeps what was asked for, per sequence.
 
 The idea: a call comes as a batch, padded or packed, perhaps one step of a generation whose cache
-has dropped keys. Here it is cut into sequences, each with its own positions, and `attend` is asked for
-output and statistics of exactly the rows and keys that belong to one.
+has dropped keys. Here it is cut into sequences, each with its own positions, and `attend` is asked
+for output and statistics of exactly the rows and keys that belong to one.
 
 Shapes
     q [B, H, T, D]; k [B, G, S, D]; v [B, G, S, E]; output [B, H, T, E].
@@ -149,7 +149,7 @@ class Watch:
         except UnsupportedModelError as error:
             raise UnsupportedModelError(f"{self.name}: {error}") from None
         k, v = k[:, :, : sight.keys], v[:, :, : sight.keys]
-        index = self._number(module)
+        index = self.number(module)
         if self.wanted.layers is not None and index not in self.wanted.layers:
             if output is not None:
                 return output
@@ -290,7 +290,8 @@ class Watch:
 
     # -- layers ---------------------------------------------------------------------------------
 
-    def _number(self, module: torch.nn.Module) -> int:
+    def number(self, module: torch.nn.Module) -> int:
+        """The layer that a module belongs to, in the model's own numbers."""
         index = getattr(module, "layer_idx", None)
         if index is None:
             found = re.findall(r"\.(\d+)(?=\.|$)", "." + self.names[id(module)])

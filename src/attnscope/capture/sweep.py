@@ -1,0 +1,285 @@
+"""Tries every causal-LM family of the installed transformers, and writes the table of them.
+
+The idea: which families can be captured is found out and not claimed. A small random model of each
+is run three times by itself (in float64, in float32, and once more under observation), and its
+own weights judge ours. Each family has a process of its own, with a limit on time and memory.
+
+    python -m attnscope.capture.sweep              all families; writes the table
+    python -m attnscope.capture.sweep llama mpt    some; prints only
+
+Formula
+    |ours - exact| <= 2 max |own - exact| + one rounding, for weights and logits, where "own" is
+    the model's eager attention in float32 and "exact" the same in float64.
+
+Not here: how a small model is made (shrink.py).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import re
+import resource
+import signal
+import sys
+import warnings
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Final
+
+import torch
+
+from attnscope.capture.interface import watching
+from attnscope.capture.shrink import build, families
+from attnscope.capture.watch import Wanted, Watch
+from attnscope.errors import UnsupportedModelError
+from attnscope.testing.budget import budget
+from attnscope.trace.layer import LayerRecord as Stored
+
+SECONDS: Final = 120
+MEMORY: Final = 8 << 30
+TOKENS: Final = 24
+
+Weights = dict[int, torch.Tensor]
+
+
+class Differs(Exception):
+    """The capture went through and gave something else than the model's own attention."""
+
+
+def try_family(family: str) -> dict[str, str]:
+    """Capture one family in this process.
+
+    Returns:
+        `status` ("supported", "refused" or "not built"), and `reason` where it is not supported.
+
+    Raises:
+        Differs: a weight or a logit is off by more than the budget.
+    """
+    try:
+        model = build(family)
+        exact = build(family, dtype=torch.float64)
+        ids = _ids(model)
+        with torch.no_grad(), _exact_softmax():
+            logits64, weights64 = _own(exact, ids)
+        del exact
+        with torch.no_grad():
+            logits32, weights32 = _own(model, ids)
+    except Exception as error:
+        return {"status": "not built", "reason": _line(error)}
+    if not weights64:
+        said = "none of its layers asks transformers' interface for its attention"
+        return {"status": "refused", "reason": said}
+    try:
+        for mode in ("beside", "replace"):
+            logits, weights = _ours(model, ids, mode)
+            if mode == "beside" and not torch.equal(logits, logits32):
+                raise Differs("beside: the logits are not bit-identical")
+            if sorted(weights) != sorted(weights64):
+                raise Differs(f"{mode}: layers {sorted(weights)}, and not {sorted(weights64)}")
+            _judge(logits, logits32, logits64, f"{mode}: logits")
+            for index, found in weights.items():
+                what = f"{mode}: weights of layer {index}"
+                _judge(found, weights32[index], weights64[index], what)
+    except UnsupportedModelError as error:
+        return {"status": "refused", "reason": _line(error)}
+    return {"status": "supported", "reason": ""}
+
+
+def _ids(model: Any) -> torch.Tensor:
+    generator = torch.Generator().manual_seed(7)
+    most = int(model.config.get_text_config().vocab_size)
+    return torch.randint(3, min(most, 120), (1, TOKENS), generator=generator)
+
+
+def _own(model: Any, ids: torch.Tensor) -> tuple[torch.Tensor, Weights]:
+    """Logits of the model's eager run, and the weights that its own functions returned."""
+    seen: Weights = {}
+    with _returned(model, seen):
+        result = model(input_ids=ids, use_cache=False, output_attentions=True)
+    given = [a for a in (getattr(result, "attentions", None) or ()) if isinstance(a, torch.Tensor)]
+    if len(given) == len(seen):
+        for (index, weights), other in zip(sorted(seen.items()), given, strict=True):
+            if weights.shape == other.shape and not torch.equal(weights, other):
+                raise Differs(f"output_attentions is not what layer {index} returned")
+    return result.logits, seen
+
+
+@contextlib.contextmanager
+def _returned(model: Any, seen: Weights) -> Iterator[None]:
+    """Keep the weights that each layer's eager function returns."""
+    from transformers.modeling_utils import AttentionInterface
+
+    find = AttentionInterface.get_interface
+    watch = Watch(model, Wanted(()))
+
+    def get_interface(self: Any, implementation: str, default: Any) -> Any:
+        own = find(self, implementation, default)
+
+        def function(module: torch.nn.Module, *args: Any, **keywords: Any) -> Any:
+            output, weights = own(module, *args, **keywords)[:2]
+            index = watch.number(module)
+            if index in seen:
+                index = -len(seen) - 1  # a second map of one layer; ours must refuse
+            seen[index] = weights
+            return output, weights
+
+        return function
+
+    AttentionInterface.get_interface = get_interface
+    try:
+        yield
+    finally:
+        AttentionInterface.get_interface = find
+
+
+@contextlib.contextmanager
+def _exact_softmax() -> Iterator[None]:
+    """Models compute the softmax in float32 whatever their dtype; the oracle must not."""
+    plain = torch.nn.functional.softmax
+
+    def softmax(x: torch.Tensor, dim: Any = None, dtype: Any = None, **rest: Any) -> torch.Tensor:
+        return plain(x, dim=dim, dtype=None if x.dtype == torch.float64 else dtype, **rest)
+
+    torch.nn.functional.softmax = softmax
+    try:
+        yield
+    finally:
+        torch.nn.functional.softmax = plain
+
+
+def _ours(model: Any, ids: torch.Tensor, mode: str) -> tuple[torch.Tensor, Weights]:
+    """Logits and weights of an observed run; the weights as a trace gives them."""
+    from attnscope.trace.arrays import MemoryArrays
+    from attnscope.trace.header import read_header, read_layer
+    from attnscope.trace.writer import pack
+
+    watch = Watch(model, Wanted(("logsumexp", "entropy"), pool=False), mode=mode)
+    with watching(watch), torch.no_grad():
+        logits = model(input_ids=ids, use_cache=False).logits
+    facts = {"name": "m", "architecture": "m", "layers": 4096, "query_heads": 1, "kv_heads": 1}
+    header = read_header(
+        {
+            "model": facts | {"head_width": 1, "width": 1},
+            "mode": mode, "tokens": [], "text": "", "prompt_tokens": 0,
+            "statistics": ["logsumexp", "entropy"],
+        }
+    )  # fmt: skip
+    found: Weights = {}
+    for index, records in watch.records().items():
+        info = read_layer({"index": index, **records[0].about})
+        arrays = pack(records[0].arrays(), header.block, f"layer {index}")
+        layer = Stored(info, MemoryArrays(arrays, f"layer {index}"), header)
+        layer.check_values()
+        rows = [torch.from_numpy(layer.weights(head)) for head in range(info.query_heads)]
+        found[index] = torch.stack(rows)[None]
+    return logits, found
+
+
+def _judge(ours: torch.Tensor, own: torch.Tensor, exact: torch.Tensor, what: str) -> None:
+    """Ours within the budget, rows that see nothing left out: there eager looks everywhere."""
+    if ours.ndim == 4:
+        empty = (ours == 0).all(-1, keepdim=True)
+        own, exact = own.masked_fill(empty, 0.0), exact.masked_fill(empty, 0.0)
+    try:
+        budget(ours, peer=own, oracle=exact, what=what)
+    except AssertionError as error:
+        raise Differs(str(error)) from None
+
+
+def _line(error: BaseException) -> str:
+    """An error in one short line, without the list of families."""
+    said = str(error).split(" These families can be captured")[0]
+    said = re.sub(r"\s+", " ", said).strip()
+    name = "" if isinstance(error, UnsupportedModelError) else f"{type(error).__name__}: "
+    return (name + said)[:300]
+
+
+def in_process(family: str) -> dict[str, str]:
+    """`try_family` in a forked process with limits; a difference is a status of its own."""
+    reader, writer = os.pipe()
+    child = os.fork()
+    if child == 0:
+        os.close(reader)
+        found = {"status": "not built", "reason": "it did not end"}
+        try:
+            signal.alarm(SECONDS)
+            resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
+            torch.set_num_threads(1)
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                found = try_family(family)
+        except Differs as error:
+            found = {"status": "differs", "reason": _line(error)}
+        except BaseException as error:
+            found = {"status": "failed", "reason": _line(error)}
+        finally:
+            os.write(writer, json.dumps(found).encode())
+            os._exit(0)
+    os.close(writer)
+    with os.fdopen(reader, "rb") as pipe:
+        said = pipe.read()
+    os.waitpid(child, 0)
+    if not said:
+        return {"status": "not built", "reason": f"took more than {SECONDS} s or its memory"}
+    result: dict[str, str] = json.loads(said)
+    return result
+
+
+def sweep(wanted: list[str]) -> dict[str, dict[str, str]]:
+    """Every family asked for, one after the other."""
+    import transformers
+
+    transformers.logging.set_verbosity_error()
+    classes, table = families(), {}
+    for family in wanted or sorted(classes):
+        table[family] = {"class": classes[family], **in_process(family)}
+        print(f"{family}: {table[family]['status']} {table[family]['reason']}", flush=True)
+    return table
+
+
+def as_page(table: dict[str, dict[str, str]], version: str) -> str:
+    """The table as a page of the documentation."""
+    counts = {s: sum(f["status"] == s for f in table.values()) for s in ("supported", "refused")}
+    lines = [
+        "# Models that can be captured",
+        "",
+        "<!-- written by `python -m attnscope.capture.sweep`; do not edit -->",
+        "",
+        f"Of the {len(table)} causal-LM families of transformers {version}, "
+        f"{counts['supported']} are supported: a small random model of each was run, and its "
+        "captured weights and logits, in both modes, are within twice the error of the model's own "
+        "eager attention, measured in float64, and one rounding. The others are refused with a "
+        "sentence, never captured wrongly. `not built`: no small model of the family could be made "
+        "here; such a model is tried, and its first layer compared, when you give one.",
+        "",
+        "| family | class | status | reason |",
+        "|---|---|---|---|",
+    ]
+    for family, found in sorted(table.items()):
+        reason = found["reason"].replace("|", "\\|").replace("<", "&lt;")
+        lines.append(f"| {family} | {found['class']} | {found['status']} | {reason} |")
+    return "\n".join(lines) + "\n"
+
+
+def main(wanted: list[str]) -> int:
+    """Sweep; write the table if it is the whole one. Returns 1 where a family differs or fails."""
+    import transformers
+
+    table = sweep(wanted)
+    bad = [name for name, found in table.items() if found["status"] in ("differs", "failed")]
+    if not wanted:
+        home = Path(__file__).parent
+        whole = {"transformers": transformers.__version__, "families": table}
+        (home / "families.json").write_text(json.dumps(whole, indent=1) + "\n", "utf-8")
+        page = home.parents[2] / "docs" / "models.md"
+        if page.parent.is_dir():
+            page.write_text(as_page(table, transformers.__version__), "utf-8")
+    if bad:
+        print(f"not as the models' own attention: {', '.join(bad)}", file=sys.stderr)
+    return bool(bad)
+
+
+if __name__ == "__main__":
+    raise SystemExit(main(sys.argv[1:]))
