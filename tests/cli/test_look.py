@@ -118,7 +118,7 @@ def test_text_comes_from_the_standard_input(
     [
         ((), 2, "give a text or --file"),
         (("a", "--file", "b"), 2, "give a text or --file"),
-        (("a", "--layer", "x"), 2, "x"),
+        (("a", "--layer", "x"), 2, "invalid value for '--layer'"),
         (("a", "b"), 2, "unexpected extra argument"),
         (("a", "--layer", "9"), 1, "layer: 9 is not in this trace"),
         (("a", "--head", "9"), 1, "no head 9"),
@@ -181,8 +181,8 @@ def test_last_logits_are_those_of_the_last_token() -> None:
 
 
 def test_likeliest_are_in_order_with_their_probability(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(gather, "next_label", lambda tokenizer, index: f"'{index}'")
-    found = look.likeliest(torch.tensor([0.0, 3.0, 1.0, 2.0]), None, count=2)
+    monkeypatch.setattr(gather, "next_label", lambda tokenizer, ids, index: f"'{index}'")
+    found = look.likeliest(torch.tensor([0.0, 3.0, 1.0, 2.0]), None, [], count=2)
     whole = sum(torch.tensor([0.0, 3.0, 1.0, 2.0]).exp().tolist())
     assert [token.text for token in found] == ["'1'", "'3'"]
     # exp and the division in float32

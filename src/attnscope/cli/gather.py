@@ -7,8 +7,9 @@ Not here: running a model (look.py), printing (picture.py).
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from attnscope.cli.console import label
 from attnscope.cli.report import (
@@ -24,6 +25,9 @@ from attnscope.cli.report import (
 
 if TYPE_CHECKING:
     from attnscope.trace import LayerInfo, Token, Trace
+
+
+_CHARACTER_BYTES: Final = 4
 
 
 def model_line(trace: Trace) -> dict[str, Any]:
@@ -160,6 +164,14 @@ def labels(trace: Trace) -> list[str]:
     """
     text = trace.text.encode("utf-8", "surrogatepass")
     return [_label(token, text) for token in trace.tokens]
+
+
+def next_label(tokenizer: Any, before: Sequence[int], token: int) -> str:
+    """How a token that would come next is printed; the ids before it may begin its character."""
+    from attnscope.capture.tokens import spans_of_ids
+
+    tokens, text = spans_of_ids(tokenizer, [*before[-_CHARACTER_BYTES:], token])
+    return _label(tokens[-1], text.encode("utf-8", "surrogatepass"))
 
 
 def _label(token: Token, text: bytes) -> str:

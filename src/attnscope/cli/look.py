@@ -129,7 +129,7 @@ def run(
             tokens=gather.token_lines(trace),
             layers=gather.layer_lines(trace),
             heads=gather.head_lines(trace),
-            next=likeliest(logits[-1], loaded.tokenizer),
+            next=likeliest(logits[-1], loaded.tokenizer, [token.id for token in trace.tokens]),
             chosen=chosen,
             attended=attended,
             labels=gather.labels(trace),
@@ -154,16 +154,15 @@ def last_logits(model: Any) -> Iterator[list[torch.Tensor]]:
         handle.remove()
 
 
-def likeliest(logits: torch.Tensor, tokenizer: Any, *, count: int = NEXT) -> list[NextToken]:
-    """The tokens of the largest probability, as they can be printed.
-
-    A token that is a part of a character shows its bytes.
-    """
+def likeliest(
+    logits: torch.Tensor, tokenizer: Any, ids: list[int], *, count: int = NEXT
+) -> list[NextToken]:
+    """The tokens of the largest probability after `ids`, as they can be printed."""
     from attnscope.cli.gather import next_label
     from attnscope.cli.report import NextToken
 
     top = logits.softmax(-1).topk(min(count, logits.numel()))
     return [
-        NextToken(int(index), next_label(tokenizer, int(index)), float(probability))
+        NextToken(int(index), next_label(tokenizer, ids, int(index)), float(probability))
         for probability, index in zip(top.values, top.indices, strict=True)
     ]

@@ -23,9 +23,9 @@ from attnscope.cli.report import Attended, HeadLine, LayerLine, Report, split_ma
 # Okabe and Ito's colours, which all can tell apart, under black letters: dark or light terminal.
 KINDS: Final[dict[str, tuple[str, str, str]]] = {
     "sink": ("S", "#bbbbbb", "rests on the first token"),
-    "previous-token": ("P", "#56b4e9", "copies from the token before"),
-    "induction": ("I", "#e69f00", "looks behind an earlier copy of this token"),
-    "local": ("L", "#009e73", "stays within the last few tokens"),
+    "previous-token": ("P", "#56b4e9", "looks at the token before"),
+    "induction": ("I", "#e69f00", "looks behind an earlier copy"),
+    "local": ("L", "#009e73", "stays among the last tokens"),
     "uniform": ("U", "#f0e442", "spreads evenly"),
     "mixed": ("M", "#cc79a7", "none of these"),
 }
@@ -37,7 +37,7 @@ EIGHTHS: Final = " ▏▎▍▌▋▊▉█"
 MASS: Final = 0.9
 MOST_ROWS: Final = 24
 BAR: Final = 16
-NAMED: Final = 6
+NAMED: Final = 4
 """Heads of one kind that are named in the list."""
 
 
@@ -50,7 +50,7 @@ def draw(report: Report, console: Console) -> None:
         _title("Heads", _grid_caption(report)),
         Padding(grid(report, width=console.width - 2, plain=plain), (0, 0, 0, 2), expand=False),
         Text(),
-        _title("Heads by kind"),
+        _title("Heads by kind", "layer.head, the clearest first"),
         Padding(kinds(report.heads), (0, 0, 0, 2), expand=False),
         Text(),
         *_attention(report, width=console.width, plain=plain),
@@ -147,7 +147,7 @@ def _legend(shades: tuple[str, ...]) -> Text:
     for kind, (letter, colour, _) in KINDS.items():
         text.append(letter, style=f"black on {colour}")
         text.append(f" {kind}  ")
-    text.append("\nshade: the largest weight of a row, on average, from  ")
+    text.append("\na row's largest weight, on average, from  ")
     for place, shade in enumerate(shades[1:], start=1):
         text.append(f"{shade} {place * 20}%  ")
     return text
@@ -165,7 +165,7 @@ def kinds(heads: list[HeadLine]) -> Table:
             continue
         found.sort(key=lambda line: -(line.values.get(_mark(kind)) or 0.0))
         names = "  ".join(f"{line.layer}.{line.head}" for line in found[:NAMED])
-        more = f"  and {len(found) - NAMED} more" if len(found) > NAMED else ""
+        more = "  …" if len(found) > NAMED else ""
         table.add_row(
             Text(letter, style=f"black on {colour}"),
             Text(kind),
