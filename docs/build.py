@@ -29,7 +29,13 @@ README: Final = ROOT / "README.md"
 TEXT: Final = "Xiao Ming gave the apple to Xiao Wang. Who has the apple now? The apple is with"
 BEGIN: Final = "<!-- printed by the command above: make docs -->\n```text\n"
 END: Final = "```\n<!-- end -->"
-PACKAGES: Final = ("attnscope", "attnscope.core", "attnscope.trace", "attnscope.capture")
+PACKAGES: Final = (
+    "attnscope",
+    "attnscope.core",
+    "attnscope.trace",
+    "attnscope.plan",
+    "attnscope.testing",
+)
 PRINTED: Final[dict[str, tuple[str, ...]]] = {
     "plan": ("plan", "smollm2"),
     "models": ("models", "list"),
