@@ -19,6 +19,7 @@ import torch
 
 from attnscope.capture.calls import Sequence
 from attnscope.capture.text import token_ids
+from attnscope.capture.tokens import spans_of_ids
 from attnscope.errors import ModelError
 from attnscope.trace import Token
 
@@ -168,17 +169,16 @@ def context_of(config: Any) -> int | None:
     return most if isinstance(most, int) and most > 0 else None
 
 
-def check_length(config: Any, tokens: int) -> None:
-    """A text must fit the model's context.
+def check_length(context: int | None, tokens: int) -> None:
+    """Tokens and those to be generated must fit the model's context.
 
     Raises:
-        ModelError: it does not.
+        ModelError: they do not.
     """
-    most = context_of(config)
-    if most is not None and most < tokens:
+    if context is not None and tokens > context:
         raise ModelError(
-            f"the text has {tokens} tokens (those to be generated included), and the model was "
-            f"made for {most} at most; shorten it."
+            f"the text has {tokens} tokens (those to be generated included), and the model reads "
+            f"{context} at most; shorten it."
         )
 
 
@@ -190,7 +190,5 @@ def show(tokenizer: Any, text: str | None, ids: list[int]) -> tuple[list[Token],
     """
     if tokenizer is None:
         return [Token(i, one, f"#{one}", 0, 0) for i, one in enumerate(ids)], ""
-    from attnscope.capture.tokens import spans_of_ids
-
     tokens, whole = spans_of_ids(tokenizer, ids, text=text)
     return list(tokens), whole

@@ -94,12 +94,12 @@ def capture(
         model, tokenizer = loaded.model, tokenizer or loaded.tokenizer
         about["load_s"] = time.perf_counter() - started
     _check_model(model)
-    config = model.config.get_text_config()
+    context = context_of(model.config.get_text_config())
     prompt = read_prompt(
-        text, tokenizer, context=context_of(config),
+        text, tokenizer, context=context,
         attention_mask=attention_mask, position_ids=position_ids, device=_device(model),
     )  # fmt: skip
-    check_length(config, prompt.ids.shape[1] + generate)
+    check_length(context, prompt.ids.shape[1] + generate)
     wanted = Wanted(
         _names(statistics, local=local, sink_keys=sink_keys), pool=pool, local=local,
         sink_keys=sink_keys, layers=None if layers is None else frozenset(layers),

@@ -23,7 +23,8 @@ SIZES: Final[dict[str, Any]] = {
     "ffn_hidden_size": 96, "intermediate_size_mlp": 96, "shared_expert_intermediate_size": 32,
     "moe_shared_expert_intermediate_size": 32, "expert_ffn_hidden_size": 32,
     "shared_intermediate_size": 32, "mlp_dim": 96, "feed_forward_size": 96, "n_ff": 96,
-    "dense_intermediate_size": 96, "hidden_size_per_layer_input": 16, "block_auto_adjust_ff_dim": False,
+    "dense_intermediate_size": 96, "hidden_size_per_layer_input": 16,
+    "block_auto_adjust_ff_dim": False,
     # heads
     "num_attention_heads": 4, "n_head": 4, "n_heads": 4, "num_heads": 4, "heads": 4,
     "decoder_attention_heads": 4, "encoder_attention_heads": 4,
@@ -42,25 +43,32 @@ SIZES: Final[dict[str, Any]] = {
     "num_mem_blocks": 1,
     # tokens
     "vocab_size": 128, "vocab_size_per_layer_input": 128, "max_position_embeddings": 128,
-    "n_positions": 128, "n_ctx": 128, "max_seq_len": 128, "seq_length": 128, "max_sequence_length": 128,
+    "n_positions": 128, "n_ctx": 128, "max_seq_len": 128,
+    "seq_length": 128, "max_sequence_length": 128,
     "max_seq_length": 128, "max_target_positions": 128, "max_source_positions": 128,
     "sliding_window": 8, "sliding_window_size": 8, "window_size": 8, "attention_window_size": 8,
-    "attention_chunk_size": 8, "local_attention": 8, "swa_window_size": 8, "sliding_window_pattern": 2,
+    "attention_chunk_size": 8,
+    "local_attention": 8, "swa_window_size": 8, "sliding_window_pattern": 2,
     "pad_token_id": 0, "bos_token_id": 1, "eos_token_id": 2, "decoder_start_token_id": 1,
     # experts
     "num_experts": 4, "num_local_experts": 4, "n_routed_experts": 4, "moe_num_experts": 4,
     "num_experts_per_tok": 2, "num_experts_per_token": 2, "moe_topk": 2, "moe_k": 2, "top_k": 2,
-    "n_group": 1, "topk_group": 1, "n_shared_experts": 1, "num_shared_experts": 1, "moe_num_shared_experts": 1,
+    "n_group": 1, "topk_group": 1, "n_shared_experts": 1, "num_shared_experts": 1,
+    "moe_num_shared_experts": 1,
     "zero_expert_num": 1, "num_expert_group": 1, "top_k_experts": 2,
     # states
-    "mamba_d_state": 8, "mamba_n_heads": 8, "mamba_d_head": 16, "mamba_expand": 2, "mamba_n_groups": 1,
-    "mamba_num_heads": 8, "mamba_head_dim": 16, "mamba_ngroups": 1, "n_mamba_heads": 2, "mamba_headdim": 16,
-    "mamba_d_ssm": 128, "mamba_dt_rank": 8, "mamba_chunk_size": 8, "chunk_size": 8, "state_size": 8,
+    "mamba_d_state": 8, "mamba_n_heads": 8, "mamba_d_head": 16, "mamba_expand": 2,
+    "mamba_n_groups": 1,
+    "mamba_num_heads": 8, "mamba_head_dim": 16, "mamba_ngroups": 1, "n_mamba_heads": 2,
+    "mamba_headdim": 16,
+    "mamba_d_ssm": 128,
+    "mamba_dt_rank": 8, "mamba_chunk_size": 8, "chunk_size": 8, "state_size": 8,
     "ssm_state_size": 8, "n_groups": 1, "mamba_hidden_act": "silu", "conv_kernel": 4,
     "linear_num_key_heads": 2, "linear_num_value_heads": 4, "linear_key_head_dim": 16,
     "linear_value_head_dim": 16, "lru_width": 64, "time_step_rank": 8,
     # indexers and compressed keys
-    "index_topk": 6, "index_n_heads": 4, "index_head_dim": 16, "indexer_n_heads": 4, "indexer_kv_heads": 1,
+    "index_topk": 6, "index_n_heads": 4, "index_head_dim": 16, "indexer_n_heads": 4,
+    "indexer_kv_heads": 1,
     "indexer_head_dim": 16, "indexer_budget": 8, "indexer_compress_ratio": 4, "keep_window_size": 8,
 }  # fmt: skip
 """Small values of the fields that decide a model's size, where a family has them."""
@@ -138,7 +146,9 @@ def _small(kind: Any, special: dict[str, Any]) -> dict[str, Any]:
             nested = special.get(name, {})
             given[name] = _small(type(part), nested) | {"model_type": part.model_type}
     given |= {n: v for n, v in special.items() if n not in whole.sub_configs}
-    layers = next((given[n] for n in ("num_hidden_layers", "n_layer", "num_layers") if n in given), 4)
+    layers = next(
+        (given[n] for n in ("num_hidden_layers", "n_layer", "num_layers") if n in given), 4
+    )
     types = said.get("layer_types")
     if isinstance(types, list) and "layer_types" not in special and "layer_types" in own:
         given["layer_types"] = _few(types, layers)
@@ -174,7 +184,9 @@ def build(family: str, *, dtype: torch.dtype = torch.float32, seed: int = 0) -> 
     config = small_config(family)
     for part in config.sub_configs:
         # the language model of a larger one takes its part of the configuration, as AutoModel does
-        if kind.config_class is type(config).sub_configs.get(part) and kind.config_class is not type(config):
+        if kind.config_class is type(config).sub_configs.get(
+            part
+        ) and kind.config_class is not type(config):
             config = getattr(config, part)
     # grouped matrix products know no float64, which the oracle needs
     plain = {"attn_implementation": "eager", "experts_implementation": "eager"}
