@@ -80,6 +80,18 @@ def pull_from_hub(name: str) -> Path:
     return folder
 
 
+def fetch_config(name: str) -> Path:
+    """Fetch a model's config.json with the hub's own client, and nothing else of it.
+
+    Raises:
+        ModelError: as `offer`.
+    """
+    from huggingface_hub import hf_hub_download
+
+    with _Said(name):
+        return Path(hf_hub_download(name, "config.json"))
+
+
 class _Said:
     """Turn what the hub's client raises into a sentence."""
 

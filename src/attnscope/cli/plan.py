@@ -129,24 +129,21 @@ def _exists(path: Path) -> bool:
 
 
 def _fetch(hub_id: str) -> Path:
-    """Fetch the config of a hub id through the hub's own client."""
-    from attnscope.errors import ConfigError
+    """Fetch the config of a hub id, and nothing else of it."""
+    from attnscope.capture.hub import fetch_config
+    from attnscope.errors import AttnscopeError, ConfigError
 
+    typer.echo(f"Fetching the config of {hub_id} ...", err=True)
     try:
-        from huggingface_hub import hf_hub_download
+        return fetch_config(hub_id)
     except ModuleNotFoundError:
         raise ConfigError(
             f"There is no file {hub_id!r}, and fetching a config from the hub needs the package "
             "huggingface_hub: pip install 'attnscope[look]'."
         ) from None
-    typer.echo(f"Fetching the config of {hub_id} ...", err=True)
-    try:
-        return Path(hf_hub_download(hub_id, "config.json", etag_timeout=10))
-    except Exception as error:  # the client's own errors are many, and all mean the same here
-        why = str(error).strip().split("\n")[0][:160]
+    except AttnscopeError as error:
         raise ConfigError(
-            f"The config of {hub_id!r} is neither a file here nor to be had from the hub ({why}). "
-            "Give the path of its config.json."
+            f"There is no file {hub_id!r}, and its config is not to be had from the hub: {error}"
         ) from None
 
 
