@@ -28,6 +28,7 @@ _HOMES = {
     "attend": "attnscope.core.attend:attend",
     "capture": "attnscope.capture",
     "observe": "attnscope.capture.observe:observe",
+    "plan": "attnscope.plan",
 }
 """Where a public name lives. `capture` is a subpackage that can be called (see _callable.py)."""
 

@@ -24,9 +24,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from fractions import Fraction
-from typing import Final, Literal
+from typing import TYPE_CHECKING, Final, Literal
 
 from attnscope.plan.numbers import PUBLISHED, Format
+
+if TYPE_CHECKING:
+    from attnscope.plan.fit import Fit
+    from attnscope.plan.flops import Cost
 
 Growth = Literal["token", "window", "fixed", "compressed", "rest", "closed"]
 
@@ -305,3 +309,35 @@ class Model:
         from attnscope.plan.bytes import sequence_bytes
 
         return sequence_bytes(self, tokens, dtype=dtype, kv_dtype=kv_dtype)
+
+    def fit(
+        self,
+        budget: int,
+        *,
+        weights: int = 0,
+        batch: int = 1,
+        dtype: str | None = None,
+        kv_dtype: str | None = None,
+    ) -> Fit:
+        """The largest context whose cache fits in `budget` bytes beside the weights.
+
+        >>> from attnscope.plan import read
+        >>> read("llama-3-8b").fit(80 * 10**9, weights=16 * 10**9).tokens
+        488281
+        """
+        from attnscope.plan.fit import largest_context
+
+        return largest_context(
+            self, budget, weights=weights, batch=batch, dtype=dtype, kv_dtype=kv_dtype
+        )
+
+    def cost(self, *, context: int, dtype: str | None = None, kv_dtype: str | None = None) -> Cost:
+        """FLOPs of a prefill and of a decode step, and the bytes such a step reads.
+
+        >>> from attnscope.plan import read
+        >>> read("llama-3-8b").cost(context=2049).decode_step
+        1074266112
+        """
+        from attnscope.plan.flops import cost
+
+        return cost(self, context=context, dtype=dtype, kv_dtype=kv_dtype)
