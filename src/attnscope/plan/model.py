@@ -61,7 +61,6 @@ KINDS: Final[dict[str, str]] = {
     "full+mamba": "attention and Mamba side by side in one layer",
     "full+conv": "attention and a convolution side by side in one layer",
     "sliding+conv": "sliding attention and a convolution side by side in one layer",
-    "full+linear": "attention and linear attention side by side in one layer",
 }
 """Every kind of layer, and what it keeps."""
 
