@@ -24,7 +24,7 @@ from attnscope.cli.report import Attended, HeadLine, LayerLine, Report, split_ma
 KINDS: Final[dict[str, tuple[str, str, str]]] = {
     "sink": ("S", "#bbbbbb", "rests on the first token"),
     "previous-token": ("P", "#56b4e9", "looks at the token before"),
-    "induction": ("I", "#e69f00", "looks behind an earlier copy"),
+    "induction": ("I", "#e69f00", "looks behind earlier copies"),
     "local": ("L", "#009e73", "stays among the last tokens"),
     "uniform": ("U", "#f0e442", "spreads evenly"),
     "mixed": ("M", "#cc79a7", "none of these"),
