@@ -34,6 +34,10 @@ LEAVE = (
 )  # fmt: skip
 
 
+ALSO = {"gemma3_text": ("num_attention_heads",)}
+"""Fields that every other config states, and that published ones of a family leave out."""
+
+
 def wanted(name: str) -> bool:
     """Whether a field can matter to what a cache holds."""
     if name in ("qk_rope_head_dim", "no_rope_layers", "no_rope_layer_interval", "num_hidden_size"):
@@ -46,7 +50,7 @@ def plain(value: Any) -> bool:
     return value is not None and isinstance(value, int | float | str | bool | list | dict)
 
 
-def defaults_of(cls: Any) -> dict[str, Any]:
+def defaults_of(cls: Any, kind: str) -> dict[str, Any]:
     """The defaults of one config class, those that matter."""
     found: dict[str, Any] = {}
     for one in dataclasses.fields(cls):
@@ -55,7 +59,7 @@ def defaults_of(cls: Any) -> dict[str, Any]:
             value = one.default_factory()
         if isinstance(value, tuple):
             value = list(value)
-        if wanted(one.name) and plain(value):
+        if (wanted(one.name) or one.name in ALSO.get(kind, ())) and plain(value):
             found[one.name] = value
     return found
 
@@ -70,12 +74,12 @@ def read_library() -> dict[str, Any]:
     for key in MODEL_FOR_CAUSAL_LM_MAPPING_NAMES:
         cls = CONFIG_MAPPING[key]
         parts = getattr(cls, "sub_configs", {})
-        families[key] = defaults_of(cls)
+        families[key] = defaults_of(cls, key)
         for part in ("text_config", "decoder_config", "decoder"):
             inner = parts.get(part)
             kind = getattr(inner, "model_type", None)
             if kind and dataclasses.is_dataclass(inner):
-                families.setdefault(kind, defaults_of(inner))
+                families.setdefault(kind, defaults_of(inner, kind))
     return {
         "transformers": transformers.__version__,
         "families": {key: value for key, value in sorted(families.items()) if value},

@@ -78,6 +78,7 @@ def test_json_of_every_option(capsys: pytest.CaptureFixture[str], tmp_path: Path
     assert schemes[:5] == ["as published", "MHA", "GQA-2", "GQA-8", "MQA"]
     assert schemes[-1] == "llama-3-8b"
     assert any("1 full in 2" in one for one in schemes)
+    assert found["versus"]["kv"]["total_bytes"] == 2 * 262_144 * 131_072 // 2
     assert found["fit"]["budget"] == 141 * 10**9
     assert found["fit"]["weights"] == 54 * 10**9
     assert found["device"]["decode_bound"] == "memory"
@@ -93,6 +94,12 @@ def test_text_shows_what_json_says(capsys: pytest.CaptureFixture[str]) -> None:
                   "indexer's scan", "What engines allocate", "tokens fit", "int4"):  # fmt: skip
         assert words in text, words
     assert "\x1b" not in text
+    assert run(["plan", "gemma-3-27b", "--versus", "qwen3.8-27b", "--device", "h100"]) == 0
+    both = capsys.readouterr().out
+    assert "Side by side" in both
+    assert "52 sliding, 10 full" in both
+    assert "48 gated-deltanet, 16 full" in both
+    assert "ridge point 295" in both
     assert max(len(line) for line in text.splitlines()) <= 120
 
 

@@ -204,6 +204,47 @@ def test_defaults_of_a_library_are_said() -> None:
     assert any("head_dim is absent" in note for note in model.notes)
 
 
+def test_published_configs_that_leave_much_out() -> None:
+    """Gemma 3 4B states neither heads nor head width; DeepSeek-VL2-Tiny switches MLA off."""
+    text = {"hidden_size": 2560, "intermediate_size": 10_240, "model_type": "gemma3_text",
+            "num_hidden_layers": 34, "sliding_window": 1024}  # fmt: skip
+    gemma = from_config({"model_type": "gemma3", "text_config": text})
+    assert [layer.kind for layer in gemma.layers].count("full") == 5
+    assert gemma.kv(context=1).per_token_bytes_within_window == 34 * 2 * 4 * 256 * 2
+    assert any("num_attention_heads is absent" in note for note in gemma.notes)
+    tiny = {**LLAMA, "model_type": "deepseek_v2", "use_mla": False, "kv_lora_rank": None}
+    assert kinds({"model_type": "deepseek_vl_v2", "language_config": tiny}) == ["full"] * 4
+
+
+def test_other_names_for_the_same_sizes() -> None:
+    base = {"n_layer": 2, "n_head": 4, "n_embd": 64}
+    assert (
+        from_config({**base, "model_type": "gpt2"}).kv(context=1).per_token_bytes == 2 * 2 * 64 * 2
+    )
+    glm = {"model_type": "chatglm", "num_layers": 2, "hidden_size": 64, "num_attention_heads": 4,
+           "multi_query_group_num": 2, "kv_channels": 16}  # fmt: skip
+    assert from_config(glm).layers[0].heads.kv == 2  # type: ignore[union-attr]
+    dbrx = {"model_type": "dbrx", "d_model": 64, "n_heads": 4, "n_layers": 2,
+            "attn_config": {"kv_n_heads": 2}}  # fmt: skip
+    assert from_config(dbrx).layers[0].heads.kv == 2  # type: ignore[union-attr]
+    elm = {"model_type": "openelm", "model_dim": 64, "num_transformer_layers": 2, "head_dim": 16,
+           "num_query_heads": [4, 8], "num_kv_heads": [1, 2]}  # fmt: skip
+    assert [layer.heads.kv for layer in from_config(elm).layers] == [1, 2]  # type: ignore[union-attr]
+
+
+def test_blocks_without_attention_and_shared_across_layers() -> None:
+    blocks: list[dict[str, Any]] = [
+        {"attention": {"n_heads_in_group": 2}}, {"attention": {"no_op": True}},
+        {"attention": {"n_heads_in_group": 4}}, {"attention": {"replace_with_linear": True}},
+    ]  # fmt: skip
+    nas = from_config(with_(model_type="nemotron-nas", block_configs=blocks))
+    assert [layer.kind for layer in nas.layers] == ["full", "mlp", "full", "mlp"]
+    assert [layer.heads.kv for layer in nas.layers if layer.heads] == [2, 1]
+    cla = from_config(with_(model_type="hunyuan", use_cla=True, cla_share_factor=2))
+    assert [layer.kind for layer in cla.layers] == ["full", "shared"] * 2
+    assert [layer.shares for layer in cla.layers] == [None, 0, None, 2]
+
+
 @pytest.mark.parametrize(
     ("config", "words"),
     [

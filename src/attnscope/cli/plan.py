@@ -23,55 +23,67 @@ if TYPE_CHECKING:
 app = typer.Typer(add_completion=False, rich_markup_mode=None)
 
 
+ConfigName = Annotated[
+    str,
+    typer.Argument(
+        help="A config.json, a folder, a GGUF file, a hub id, or a built-in name (`list`)."
+    ),
+]
+Context = Annotated[
+    int | None, typer.Option(help="Tokens of each sequence [32768, or the model's limit].")
+]
+Batch = Annotated[int, typer.Option(help="Sequences.")]
+Dtype = Annotated[
+    str | None,
+    typer.Option(help="Of activations and weights: bf16, fp16, fp32 [the config's]."),
+]
+KvDtype = Annotated[
+    str | None, typer.Option(help="Of the cache: bf16, fp16, fp8, int8, int4, fp32 [--dtype].")
+]
+FitIn = Annotated[
+    str | None, typer.Option(help="Largest context in so many bytes (141GB, 80GiB, h200).")
+]
+Weights = Annotated[str, typer.Option(help="Bytes of the weights, or auto: by files, or counted.")]
+Device = Annotated[
+    str | None, typer.Option(help="A device for its ridge point: a100, h100, h200, b200, ...")
+]
+Heads = Annotated[str, typer.Option(help="Numbers of KV heads to try, as 8 or 4,8.")]
+Window = Annotated[int | None, typer.Option(help="What if the sliding layers had this window.")]
+Share = Annotated[str | None, typer.Option(help="What if so many layers were full, as 1/4.")]
+Versus = Annotated[str | None, typer.Option(help="Another model, side by side.")]
+Explain = Annotated[bool, typer.Option("--explain", help="Each number's config field and formula.")]
+PlotFile = Annotated[
+    Path | None, typer.Option(help="Draw bytes against context into this SVG file.")
+]
+AssumeFull = Annotated[
+    bool,
+    typer.Option("--assume-full", help="Take an unknown architecture for full attention."),
+]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+
+
 @app.command("plan", cls=QuickCommand, context_settings={"help_option_names": ["-h", "--help"]})
 def plan(
-    config: Annotated[
-        str,
-        typer.Argument(
-            help="A config.json, a folder, a GGUF file, a hub id, or a built-in name (`list`)."
-        ),
-    ],
-    context: Annotated[
-        int | None, typer.Option(help="Tokens of each sequence [32768, or the model's limit].")
-    ] = None,
-    batch: Annotated[int, typer.Option(help="Sequences.")] = 1,
-    dtype: Annotated[
-        str | None,
-        typer.Option(help="Of activations and weights: bf16, fp16, fp32 [the config's]."),
-    ] = None,
-    kv_dtype: Annotated[
-        str | None, typer.Option(help="Of the cache: bf16, fp16, fp8, int8, int4, fp32 [--dtype].")
-    ] = None,
-    fit: Annotated[
-        str | None, typer.Option(help="Largest context in so many bytes (141GB, 80GiB, h200).")
-    ] = None,
-    weights: Annotated[
-        str, typer.Option(help="Bytes of the weights, or auto: by files, or counted.")
-    ] = "auto",
-    device: Annotated[
-        str | None, typer.Option(help="A device for its ridge point: a100, h100, h200, b200, ...")
-    ] = None,
-    heads: Annotated[str, typer.Option(help="Numbers of KV heads to try, as 8 or 4,8.")] = "8",
-    window: Annotated[
-        int | None, typer.Option(help="What if the sliding layers had this window.")
-    ] = None,
-    share: Annotated[
-        str | None, typer.Option(help="What if so many layers were full, as 1/4.")
-    ] = None,
-    versus: Annotated[str | None, typer.Option(help="Another model, side by side.")] = None,
-    explain: Annotated[
-        bool, typer.Option("--explain", help="Each number's config field and formula.")
-    ] = False,
-    plot: Annotated[
-        Path | None, typer.Option(help="Draw bytes against context into this SVG file.")
-    ] = None,
-    assume_full: Annotated[
-        bool,
-        typer.Option("--assume-full", help="Take an unknown architecture for full attention."),
-    ] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    config: ConfigName,
+    context: Context = None,
+    batch: Batch = 1,
+    dtype: Dtype = None,
+    kv_dtype: KvDtype = None,
+    fit: FitIn = None,
+    weights: Weights = "auto",
+    device: Device = None,
+    heads: Heads = "8",
+    window: Window = None,
+    share: Share = None,
+    versus: Versus = None,
+    explain: Explain = False,
+    plot: PlotFile = None,
+    assume_full: AssumeFull = False,
+    as_json: AsJson = False,
 ) -> None:
     """Bytes and FLOPs of a model's attention, layer by layer, from its config alone."""
+    from dataclasses import replace
+
     from attnscope.plan.report import default_context, report
 
     if config == "list":
@@ -85,10 +97,14 @@ def plan(
     if context is not None and context < 1:
         raise typer.BadParameter(f"--context must be at least 1, got {context}.")
     said = report(model, asked, path=path)
-    others = _others(model, asked, window=window, share=share, versus=versus, full=assume_full)
-    said["what_if"] += [row for _, row in others]
+    others = _others(model, asked, window=window, share=share)
+    if versus is not None:
+        other, beside = _model(versus, assume_full)
+        said["versus"] = report(other, replace(asked, explain=False), path=beside)
+        others.append(other)
+    said["what_if"] += [_row(one, asked) for one in others]
     if plot is not None:
-        _plot(plot, model, asked, said, [one for one, _ in others])
+        _plot(plot, model, asked=asked, said=said, others=others)
     if as_json:
         typer.echo(json.dumps(said))
         return
@@ -177,43 +193,40 @@ def _asked(
     )
 
 
-def _others(
-    model: Model, asked: Any, *, window: int | None, share: str | None, versus: str | None,
-    full: bool,
-) -> list[tuple[Model, dict[str, Any]]]:  # fmt: skip
-    """The models that were asked for beside this one, each with its row."""
-    from attnscope.plan.bytes import answer
-    from attnscope.plan.report import number
+def _others(model: Model, asked: Any, *, window: int | None, share: str | None) -> list[Model]:
+    """The same model with another window or another share of full layers, where asked for."""
     from attnscope.plan.what_if import with_share, with_window
 
-    found = []
     if share is not None:
         first, _, of = share.partition("/")
         if not first.isdigit() or not of.isdigit() or int(of) < 1:
             raise typer.BadParameter(f"--share must look like 1/4, got {share!r}.")
-        found.append(with_share(model, int(first), int(of), window=window))
-    elif window is not None:
-        found.append(with_window(model, window))
-    if versus is not None:
-        found.append(_model(versus, full)[0])
-    rows = []
-    for one in found:
-        kv = answer(one, context=asked.context, batch=asked.batch, dtype=asked.dtype,
-                    kv_dtype=asked.kv_dtype)  # fmt: skip
-        rows.append(
-            (
-                one,
-                {
-                    "scheme": one.name,
-                    "per_token_bytes": number(kv.per_token_bytes),
-                    "total_bytes": kv.total_bytes,
-                },
-            )
-        )
-    return rows
+        return [with_share(model, int(first), int(of), window=window)]
+    return [] if window is None else [with_window(model, window)]
 
 
-def _plot(path: Path, model: Model, asked: Any, said: dict[str, Any], others: list[Model]) -> None:
+def _row(model: Model, asked: Any) -> dict[str, Any]:
+    """A model as a row of the what-if table."""
+    from attnscope.plan.bytes import answer
+    from attnscope.plan.report import number
+
+    kv = answer(
+        model,
+        context=asked.context,
+        batch=asked.batch,
+        dtype=asked.dtype,
+        kv_dtype=asked.kv_dtype,
+    )
+    return {
+        "scheme": model.name,
+        "per_token_bytes": number(kv.per_token_bytes),
+        "total_bytes": kv.total_bytes,
+    }
+
+
+def _plot(
+    path: Path, model: Model, *, asked: Any, said: dict[str, Any], others: list[Model]
+) -> None:
     """Write the picture."""
     from attnscope.plan.plot import Curve, draw, size_text
     from attnscope.plan.what_if import schemes
@@ -221,10 +234,13 @@ def _plot(path: Path, model: Model, asked: Any, said: dict[str, Any], others: li
     rows = schemes(model, context=asked.context, groups=asked.groups)
     curves = [Curve(row.scheme, row.model) for row in rows]
     curves += [Curve(one.name, one) for one in others]
-    budget, label = None, ""
-    if asked.budget is not None:
-        budget = max(asked.budget - said["fit"]["weights"], 1)
-        label = f"{size_text(budget)} beside the weights"
+    budget, label = asked.budget, "device"
+    if budget is None and asked.device is not None:
+        budget, label = asked.device.memory, asked.device.name
+    if budget is not None:
+        weights = said["weights"]
+        budget = max(budget - (weights["size"] if weights else 0), 1)
+        label = f"{label}: {size_text(budget)}" + (" beside the weights" if weights else "")
     text = draw(
         curves,
         most_tokens=max(asked.context, model.context_limit or 0, 1024),

@@ -65,6 +65,7 @@ def lines(said: dict[str, Any], model: Model) -> list[str]:
     out += _explain(said)
     out += _formats(said)
     out += _what_if(said)
+    out += _versus(said)
     out += _engines(said)
     out += _flops(said)
     out += _fit(said)
@@ -167,6 +168,43 @@ def _what_if(said: dict[str, Any]) -> list[str]:
         for one in said["what_if"]
     ]
     return ["", "What if", *table(["scheme", "B per token", "total", ""], rows)]
+
+
+def _versus(said: dict[str, Any]) -> list[str]:
+    """Two models side by side."""
+    other = said.get("versus")
+    if other is None:
+        return []
+
+    def column(one: dict[str, Any]) -> list[str]:
+        counts: dict[str, int] = {}
+        for layer in one["layers"]:
+            counts[layer["kind"]] = counts.get(layer["kind"], 0) + 1
+        weights, fit, kv = one["weights"], one.get("fit"), one["kv"]
+        fits = "-"
+        if fit is not None:
+            fits = "every length" if fit["tokens"] is None else f"{fit['tokens']:,}"
+        return [
+            one["model"]["name"],
+            ", ".join(f"{count} {kind}" for kind, count in counts.items()),
+            f"{kv['per_token_bytes']:,}",
+            f"{kv['per_token_bytes_within_window']:,}",
+            f"{kv['capped_bytes']:,}",
+            f"{kv['fixed_bytes']:,}",
+            size_text(kv["total_bytes"]),
+            size_text(weights["size"]) if weights else "not known",
+            f"{one['flops']['prefill']:.3g}",
+            f"{one['flops']['decode_step']:.3g}",
+            f"{one['flops']['intensity']:.3g}",
+            fits,
+        ]
+
+    names = [
+        "", "layers", "B per token", "within windows", "capped B", "fixed B", "total", "weights",
+        "prefill FLOPs", "decode FLOPs", "FLOPs per byte", "tokens that fit",
+    ]  # fmt: skip
+    rows = [list(row) for row in zip(names, column(said), column(other), strict=True)]
+    return ["", "Side by side", *table(rows[0], rows[1:])]
 
 
 def _engines(said: dict[str, Any]) -> list[str]:

@@ -200,7 +200,9 @@ def latent_sizes(fields: Fields) -> Latent:
 
 
 def mla(fields: Fields, index: int, kind: str) -> Layer:
-    """MLA, sliding where the layer is."""
+    """MLA, sliding where the layer is; ordinary heads where `use_mla` says no."""
+    if fields.values.get("use_mla") is False:
+        return plain(fields, index, kind)
     own = of_layer(fields, index)
     return kinds.latent(
         index,

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Final
@@ -131,13 +132,12 @@ def largest_context(
     anchor = start - start % step
     tokens = anchor + int(Fraction(room - size(anchor), 1) / slope)
     tokens = min(max(tokens, start, 1), LARGEST)
-    tokens = _settle(tokens, start, step, room, size)
+    tokens = _settle(tokens, size, start=start, step=step, room=room)
     return answer(tokens, size(tokens))
 
 
-def _settle(tokens: int, start: int, step: int, room: int, size: object) -> int:
+def _settle(tokens: int, size: Callable[[int], int], *, start: int, step: int, room: int) -> int:
     """The largest length within one group of `tokens` that fits."""
-    assert callable(size)
     low, high = max(tokens - step, start, 1), tokens + step
     while low < high:
         middle = (low + high + 1) // 2

@@ -17,7 +17,7 @@ from html import escape
 from typing import Final
 
 from attnscope.plan.bytes import sequence_bytes
-from attnscope.plan.fit import largest_context
+from attnscope.plan.fit import corners, largest_context
 from attnscope.plan.model import Model
 
 WIDTH, HEIGHT = 860, 520
@@ -95,7 +95,8 @@ def draw(
         raise ValueError("curves must hold at least one model.")
     if most_tokens < 2:
         raise ValueError(f"most_tokens must be at least 2, got {most_tokens}.")
-    lengths = _lengths(most_tokens)
+    bends = {n for curve in curves for n in corners(curve.model) if n <= most_tokens}
+    lengths = sorted({*_lengths(most_tokens), *bends})
     lines = [
         [batch * sequence_bytes(c.model, n, dtype=dtype, kv_dtype=kv_dtype) for n in lengths]
         for c in curves
@@ -112,7 +113,7 @@ def draw(
             fit = largest_context(
                 curve.model, budget, batch=batch, dtype=dtype, kv_dtype=kv_dtype
             ).tokens
-        parts += _line(axes, number, curve.label, lengths, line, fit)
+        parts += _line(axes, lengths, line, number=number, label=curve.label, fit=fit)
     body = "\n".join(parts)
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{WIDTH}" height="{HEIGHT}" '
@@ -170,7 +171,13 @@ def _budget(axes: _Axes, budget: int, label: str) -> list[str]:
 
 
 def _line(
-    axes: _Axes, number: int, label: str, lengths: list[int], sizes: list[int], fit: int | None
+    axes: _Axes,
+    lengths: list[int],
+    sizes: list[int],
+    *,
+    number: int,
+    label: str,
+    fit: int | None,
 ) -> list[str]:
     colour, dash = COLOURS[number % len(COLOURS)], DASHES[number % len(DASHES)]
     points = " ".join(

@@ -69,6 +69,18 @@ def default_context(model: Model) -> int:
     return min(32_768, model.context_limit or 32_768)
 
 
+def _model_part(model: Model) -> dict[str, Any]:
+    return {
+        "name": model.name,
+        "architecture": model.architecture,
+        "layers": len(model.layers),
+        "width": model.width,
+        "vocabulary": model.vocabulary,
+        "context_limit": model.context_limit,
+        "source": model.source,
+    }
+
+
 def _flops(found: Cost) -> dict[str, Any]:
     said = asdict(found)
     said.pop("context")
@@ -95,15 +107,7 @@ def report(model: Model, asked: Asked, *, path: Path | None = None) -> dict[str,
     known = _weights(model, asked, path)
     said: dict[str, Any] = {
         "schema": SCHEMA,
-        "model": {
-            "name": model.name,
-            "architecture": model.architecture,
-            "layers": len(model.layers),
-            "width": model.width,
-            "vocabulary": model.vocabulary,
-            "context_limit": model.context_limit,
-            "source": model.source,
-        },
+        "model": _model_part(model),
         "context": asked.context,
         "batch": asked.batch,
         "dtype": kv.dtype,

@@ -86,7 +86,7 @@ def cells_of(tokens: int, sequences: int, options: Options) -> Cells:
 
 
 def layer_bytes(
-    layer: Layer, cells: Cells, sequences: int, name: str, options: Options
+    layer: Layer, cells: Cells, *, sequences: int, name: str, options: Options
 ) -> dict[str, int]:
     """Bytes of one layer, by buffer.
 
@@ -123,7 +123,9 @@ def buffers(
     cells = cells_of(context, batch, options)
     total: dict[str, int] = {}
     for layer in model.layers:
-        for key, size in layer_bytes(layer, cells, batch, name, options).items():
+        for key, size in layer_bytes(
+            layer, cells, sequences=batch, name=name, options=options
+        ).items():
             total[key] = total.get(key, 0) + size
     return total
 
