@@ -43,9 +43,18 @@ HARMLESS: Final = frozenset(
 """Keywords that change nothing about this call's weights."""
 
 REFUSED_IF_SET: Final = frozenset(
-    {"cu_seq_lens_q", "cu_seq_lens_k", "max_length_q", "max_length_k", "head_mask", "block_indices"}
+    {
+        "cu_seq_lens_q",
+        "cu_seq_lens_k",
+        "max_length_q",
+        "max_length_k",
+        "head_mask",
+        "block_indices",
+        "encoder_hidden_states",
+        "encoder_attention_mask",
+    }
 )
-"""Keywords that change the result of some kernels; None is harmless."""
+"""Keywords that change the result of some kernels or layers; None is harmless."""
 
 
 @dataclass(frozen=True)

@@ -199,6 +199,7 @@ def _judge(
     if ours.ndim == 4:
         empty = (ours == 0).all(-1, keepdim=True)
         own, exact = own.masked_fill(empty, 0.0), exact.masked_fill(empty, 0.0)
+    exact = exact.double()  # a few models return float32 logits whatever their dtype
     own_error = float((own.double() - exact).abs().max())
     unit = torch.finfo(ours.dtype).eps / 2
     factor = 2.0 + unit * largest / max(own_error, unit)
@@ -252,6 +253,7 @@ def sweep(wanted: list[str]) -> dict[str, dict[str, str]]:
     import transformers
 
     transformers.logging.set_verbosity_error()
+    try_family("llama")  # compiles here what every forked process would compile for itself
     classes, table = families(), {}
     for family in wanted or sorted(classes):
         table[family] = {"class": classes[family], **in_process(family)}
