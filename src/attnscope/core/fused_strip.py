@@ -42,6 +42,9 @@ TILE: Final = 256
 UNSEEN: Final = np.float32(-1e30)
 """Stands for a score out of sight: its exponential is exactly 0, and 0 * UNSEEN is not NaN."""
 
+FAINT: Final = np.float32(-1e28)
+"""No score in sight is taken to be lower than this."""
+
 LAZY: Final = np.float32(8.0)
 """A row's reference moves only when a score exceeds it by this: e^(3 * 8) is far from overflow."""
 
@@ -119,7 +122,11 @@ def _add_bias(strip, at, begin, low, high, bias, source, by_key):  # type: ignor
     """Add bias[source + key * by_key] to the scores of keys [low, high)."""
     for key in range(low, high):
         score = np.float32(strip[at + key - begin] + bias[source + key * by_key])
-        strip[at + key - begin] = UNSEEN if score < UNSEEN else score
+        if score < FAINT:
+            # Minus infinity hides a key; the lowest finite number, which some masks use, does not:
+            # a row of nothing else is uniform, as in PyTorch.
+            score = UNSEEN if score == -np.inf else FAINT
+        strip[at + key - begin] = score
 
 
 @compiled

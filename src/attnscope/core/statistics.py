@@ -11,8 +11,9 @@ Formula (x_j = s_j - m with m the row's reference, e_j = exp x_j, Z = sum e_j + 
 
 Shapes: every field of `Moments` has the same shape, one entry per row (any number of axes).
 
-Dtypes: sums are best kept in float64; `jacobian_norm` of a nearly one-hot row needs it (sums of
-squares kept in float32 give it an absolute error of about 3e-4).
+Dtypes: sums are best kept in float64. `jacobian_norm` of a nearly one-hot row needs it: sums of
+squares in float32 give it an absolute error of about 3e-4, unless the largest weight is kept apart
+(as fused_strip.py does).
 
 Not here: taking the sums (softmax.py in PyTorch, fused_strip.py in Numba).
 """
