@@ -95,7 +95,8 @@ def compare(name: str, qkv: QKV, scale: float | None, *, pairs: int) -> dict[str
     calls = max(1, int(2e10 // work)) if work < 1e10 else 1
     ratio = interleaved(theirs, ours, pairs=pairs, calls=min(calls, 200))
     row = {
-        "case": name, "queries": queries, "keys": keys, "dtype": str(q.dtype).removeprefix("torch."),
+        "case": name, "queries": queries, "keys": keys,
+        "dtype": str(q.dtype).removeprefix("torch."),
         "ours_over_sdpa": round(ratio.median, 3), "low": round(ratio.low, 3),
         "high": round(ratio.high, 3), "sdpa_ms": round(ratio.plain_s * 1e3, 2),
     }  # fmt: skip
