@@ -91,6 +91,12 @@ def test_what_vllm_does_not_keep_is_a_reason_and_no_number() -> None:
     assert vllm.allocate(from_config(two), context=100).size is None
 
 
+def test_int8_has_a_scale_for_each_token_and_head() -> None:
+    found = vllm.allocate(read("llama-3-8b"), context=1600, kv_dtype="int8")
+    assert found.size == 1600 * 32 * (8 * 256 + 2 * 8 * 4)
+    assert vllm.allocate(read("deepseek-v3"), context=16, kv_dtype="int8").size is None
+
+
 def test_fp8_of_models_with_an_indexer() -> None:
     model = read("deepseek-v3.2")
     tokens = 64 * 100

@@ -7,6 +7,7 @@ so long that a page of attention holds a state, and pads the state to it.
 
 Formulas (block b tokens, window W, at most m tokens batched, length T)
     full       ceil(T / b) blocks of  b * G * (D + E) * bytes
+    int8       G * (D + E) + 8 G bytes a token: a float32 scale per token and head
     MLA        ceil(T / b) blocks of  b * 576 * bytes  (fp8 with an indexer: 656 B a token)
     indexer    b * 132 B beside it (128 in fp8 and a 4-byte scale)
     sliding    ceil(min(W - 1 + m, T) / b) + 1 blocks
@@ -65,6 +66,14 @@ def _state_bytes(store: Store, model: Format) -> int:
     return kept.entry_bytes(model, model)
 
 
+def _int8_token(layer: Layer, stores: list[Store]) -> int:
+    """int8 with a float32 scale for each token and head, of the keys and of the values."""
+    if layer.latent is not None and layer.kind != "mla-expanded":
+        raise NotImplementedError("vLLM keeps no MLA cache in int8")
+    heads = stores[0].vectors
+    return sum(s.vectors * s.width for s in stores) + 2 * heads * 4
+
+
 def specs(layer: Layer, cache: Format, plain: Format) -> list[Spec]:
     """The specs of one layer (none of one that keeps nothing).
 
@@ -80,6 +89,8 @@ def specs(layer: Layer, cache: Format, plain: Format) -> list[Spec]:
     index = [s for s in layer.stores if s.name.startswith("indexer")]
     rest = [s for s in layer.stores if s not in index]
     token = sum(s.entry_bytes(cache, plain) for s in rest)
+    if cache.name == "int8":
+        token = _int8_token(layer, rest)
     if index and layer.latent is not None and cache.name == "fp8":
         token = FP8_DSA_TOKEN
     sort = {"sliding": "sliding", "chunked": "chunked"}.get(layer.kind, "full")
@@ -173,7 +184,7 @@ def allocate(
     """
     options = options or Options()
     cache, plain = formats(model, dtype, kv_dtype)
-    if cache.name in ("int8", "int4", "fp32"):
+    if cache.name in ("int4", "fp32"):
         return Allocation("vllm", VERSION, None, f"vLLM keeps no cache in {cache.name}")
     try:
         layers = [one for layer in model.layers for one in specs(layer, cache, plain)]
