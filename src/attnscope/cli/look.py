@@ -121,6 +121,7 @@ def run(
     between = time.perf_counter()
     with step("Watching the model read"), last_logits(loaded.model) as logits:
         trace = capture(loaded.model, text, tokenizer=loaded.tokenizer, name=model, save=save)
+    assert not isinstance(trace, list)  # one text, one trace
     finished = time.perf_counter()
     with step("Gathering the statistics"):
         chosen, attended = gather.choose(trace, layer=layer, head=head, query=query)

@@ -55,7 +55,8 @@ def list_models(as_json: Json = False) -> None:
 def pull_model(name: Name, as_json: Json = False) -> None:
     """Fetch a model once, and print its folder.
 
-    Its licence and its size are said before anything is fetched. The path of a model that lies on this machine already is accepted too, and fetches nothing.
+    Its licence and its size are said before anything is fetched. The path of a model that lies on
+    this machine already is accepted too, and fetches nothing.
     """
     from attnscope.capture.models import offer, pull, resolve
 
