@@ -169,11 +169,12 @@ class _Whole:
 def _fill(model: PreTrainedModel, tensors: dict[str, Any], gguf: Path) -> list[str]:
     """Put the numbers in the model's places, and return the places that stayed empty."""
     try:
-        model.load_state_dict(tensors, strict=False, assign=True)
+        left = model.load_state_dict(tensors, strict=False, assign=True)
     except RuntimeError as error:
         raise ModelError(f"{gguf}: tensors do not have the shapes of the model. {error}") from error
     model.tie_weights()
-    return [name for name, values in model.named_parameters() if values.is_meta]
+    tied = model.all_tied_weights_keys or {}  # those that are another tensor once more
+    return [name for name in left.missing_keys if name not in tied]
 
 
 @contextmanager
