@@ -86,12 +86,14 @@ def write_gguf(
     *,
     architecture: str = "llama",
     leave_out: str = "",
+    rule: str = "gpt-2",
     quantise: Any = None,
 ) -> Path:
     """Write a model as a GGUF file.
 
     Args:
         leave_out: a tensor that is not written.
+        rule: the name of how words are cut.
         quantise: a GGUF type for the matrices; float32 if not given.
     """
     writer = gguf.GGUFWriter(str(path), architecture)
@@ -106,6 +108,7 @@ def write_gguf(
     writer.add_rope_dimension_count(WIDTH // HEADS)
     writer.add_vocab_size(len(WORDS))
     writer.add_tokenizer_model("gpt2")
+    writer.add_tokenizer_pre(rule)
     writer.add_token_list(WORDS)
     writer.add_token_types([CONTROL, *[NORMAL] * (len(WORDS) - 1)])
     writer.add_token_merges(MERGES)

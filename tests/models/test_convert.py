@@ -96,6 +96,8 @@ def damaged(kind: str, folder: Path) -> Path:
     file = folder / "damaged.gguf"
     if kind == "no tensor":
         return samples.write_gguf(file, samples.llama(), leave_out="blk.1.ffn_up.weight")
+    if kind == "splitting":
+        return samples.write_gguf(file, samples.llama(), rule="of-tomorrow")
     if kind == "architecture":
         return samples.write_gguf(file, samples.llama(), architecture="mamba2")
     raw = bytearray(samples.write_gguf(file, samples.llama()).read_bytes())
@@ -116,6 +118,7 @@ def damaged(kind: str, folder: Path) -> Path:
     [
         ("no tensor", r"1 tensors are missing, model.layers.1.mlp.up_proj", ModelError),
         ("architecture", "mamba2", UnsupportedModelError),
+        ("splitting", "by the rule 'of-tomorrow', which is not known", UnsupportedModelError),
         ("cut off", "is cut off", ModelError),
         ("header cut off", "cut off or damaged", ModelError),
         ("hostile length", "needs 1,152,921,504,606,846,976 bytes", ModelError),

@@ -20,6 +20,7 @@ from contextlib import contextmanager, redirect_stderr
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from attnscope.capture.splitting import set_splitting
 from attnscope.errors import ConfigError, ModelError, UnsupportedModelError
 from attnscope.plan.gguf_header import Header, read_header
 
@@ -93,15 +94,15 @@ def convert(gguf: Path, folder: Path, *, progress: Progress = silent) -> None:
     Cost: all weights as float32 in memory; half a minute for a model of 49,000 words and two for
     one of 262,000.
     """
-    checked_header(gguf)
+    header = checked_header(gguf)
     with quiet_transformers(), _reading_once():
         progress("Converting the weights", 0, 0)
         _weights(gguf, folder)
         progress("Converting the tokenizer", 0, 0)
-        _tokenizer(gguf, folder)
+        _tokenizer(gguf, folder, header)
 
 
-def _tokenizer(gguf: Path, folder: Path) -> None:
+def _tokenizer(gguf: Path, folder: Path, header: Header) -> None:
     from transformers import AutoTokenizer
 
     try:
@@ -113,6 +114,7 @@ def _tokenizer(gguf: Path, folder: Path) -> None:
             f"The tokenizer in {gguf} cannot be converted ({error}). Give the same model as a "
             "folder with its tokenizer.json."
         ) from error
+    set_splitting(tokenizer, header.keys)
     tokenizer.save_pretrained(str(folder))
 
 

@@ -70,6 +70,9 @@ def look(
     if save is not None and save.exists():
         raise TraceError(f"{save}: stands there already. Name a new folder for --save.")
     given = text if text is not None else read(file or Path("-"))
+    from attnscope.capture.text import check_text
+
+    check_text(given)  # before the seconds that a model takes to load
     report = run(given, model=model, layer=layer, head=head, query=query, save=save)
     if as_json:
         from attnscope.cli.report import to_json
