@@ -17,6 +17,7 @@ MIB = 2**20
         ("gemma-3-27b", 32_768, vllm.Options(), 7_222_067_200),
         ("gemma-3-27b", 32_768, vllm.Options(batched=2048), 4_202_168_320),
         ("gemma-3-27b", 32_768, vllm.Options(hybrid=False), 16_642_998_272),
+        ("mistral-7b-v0.1", 32_768, vllm.Options(hybrid=False), 1_612_709_888),
         ("qwen3.8-27b", 262_144, vllm.Options(), 17_366_515_712),
         ("qwen3.8-27b", 16, vllm.Options(), 205_520_896),
         ("qwen3.8-27b", 16, vllm.Options(mamba_mode="align"), 359_661_568),

@@ -66,11 +66,9 @@ def v41_kinds(fields: Fields, layers: int) -> list[str]:
 
 
 def _sources(fields: Fields, layers: int) -> list[int]:
-    given = fields.raw("kv_source_layer_ids")
-    if not isinstance(given, list) or not given:
+    given = fields.indices("kv_source_layer_ids", layers)
+    if not given:
         raise fields.fail("the field kv_source_layer_ids is missing.")
-    for one in given:
-        fields.check("kv_source_layer_ids", one, least=0, most=layers - 1)
     return sorted(given)
 
 
@@ -83,7 +81,7 @@ def deepseek_v41(fields: Fields, index: int, kind: str) -> Layer:
     owner = max(one for one in sources if one <= index)
     ratios = fields.table("compress_ratio_at_source")
     ratio = fields.check(f"compress_ratio_at_source.{owner}", ratios.get(str(owner)))
-    choosing = fields.raw("index_source_layer_ids") or sources
+    choosing = fields.indices("index_source_layer_ids", fields.layers()) or sources
     indexer = Indexer(
         fields.count("index_n_heads"),
         fields.count("index_head_dim"),

@@ -110,7 +110,7 @@ class Fields:
         if isinstance(value, float) and value.is_integer():
             value = int(value)
         if isinstance(value, bool) or not isinstance(value, int):
-            raise self.fail(f"{field} must be a whole number, got {_short(value)}.")
+            raise self.fail(f"{field} must be a whole number, got {shown(value)}.")
         if not least <= value <= most:
             raise self.fail(f"{field} must be from {least:,} to {most:,}, got {value:,}.")
         return value
@@ -137,7 +137,7 @@ class Fields:
         """A yes or no."""
         value = self.raw(field, default)
         if not isinstance(value, bool | int):
-            raise self.fail(f"{field} must be true or false, got {_short(value)}.")
+            raise self.fail(f"{field} must be true or false, got {shown(value)}.")
         return bool(value)
 
     def per_layer(self, field: str, layers: int) -> list[Any] | None:
@@ -150,7 +150,7 @@ class Fields:
         if value is None:
             return None
         if not isinstance(value, list | tuple):
-            raise self.fail(f"{field} must be a list with one item per layer, got {_short(value)}.")
+            raise self.fail(f"{field} must be a list with one item per layer, got {shown(value)}.")
         if len(value) != layers:
             raise self.fail(
                 f"{field} has {len(value):,} items but num_hidden_layers is {layers:,}; "
@@ -158,11 +158,24 @@ class Fields:
             )
         return list(value)
 
+    def indices(self, field: str, layers: int) -> list[int] | None:
+        """A list of layers by number, None where the field is absent.
+
+        Raises:
+            ConfigError: no list, or a number that is no layer's.
+        """
+        value = self.raw(field)
+        if value is None:
+            return None
+        if not isinstance(value, list | tuple):
+            raise self.fail(f"{field} must be a list of layers, got {shown(value)}.")
+        return [self.check(field, one, least=0, most=layers - 1) for one in value]
+
     def table(self, field: str) -> dict[str, Any]:
         """A nested table, empty where it is absent."""
         value = self.raw(field, {})
         if not isinstance(value, dict):
-            raise self.fail(f"{field} must be a table, got {_short(value)}.")
+            raise self.fail(f"{field} must be a table, got {shown(value)}.")
         return value
 
     def layers(self) -> int:
@@ -175,12 +188,13 @@ class Fields:
         for field in fields:
             found = self.where(field)
             if found is not None:
-                said.append(f"{found} = {_short(self.values[found])}")
+                said.append(f"{found} = {shown(self.values[found])}")
             elif self.defaulted.get(field) is not None:
-                said.append(f"{field} = {_short(self.defaulted[field])} (library's default)")
+                said.append(f"{field} = {shown(self.defaulted[field])} (library's default)")
         return ", ".join(said)
 
 
-def _short(value: Any) -> str:
+def shown(value: Any) -> str:
+    """A value as it stands, cut where it is long."""
     text = repr(value)
     return text if len(text) <= 60 else text[:57] + "..."

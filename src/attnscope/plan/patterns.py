@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final
 
-from attnscope.plan.fields import Fields
+from attnscope.plan.fields import Fields, shown
 
 FULL, SLIDING, CHUNKED = "full_attention", "sliding_attention", "chunked_attention"
 LINEAR, CONV, INDEXED = "linear_attention", "conv", "indexed_attention"
@@ -58,12 +58,14 @@ def translate(fields: Fields, field: str, names: list[Any]) -> list[str]:
     Raises:
         ConfigError: for a name that is no known kind of layer.
     """
-    found = [OLD_NAMES.get(one, one) for one in names]
-    for index, one in enumerate(found):
-        if one not in KNOWN:
+    found = []
+    for index, one in enumerate(names):
+        name = OLD_NAMES.get(one, one) if isinstance(one, str) else None
+        if name not in KNOWN:
             raise fields.fail(
-                f"{field}[{index}] is {one!r}, a kind of layer that the planner does not know."
+                f"{field}[{index}] is {shown(one)}, a kind of layer that the planner does not know."
             )
+        found.append(str(name))
     return found
 
 
@@ -85,7 +87,7 @@ def pattern_field(field: str, default: int | None, *, other: str = SLIDING) -> R
 
     def rule(fields: Fields, layers: int) -> list[str]:
         value = fields.raw(field, default)
-        if isinstance(value, str):
+        if isinstance(value, str) and value:
             letters = translate(fields, field, list(value))
             return [letters[i % len(letters)] for i in range(layers)]
         if value is None:
@@ -181,7 +183,10 @@ def kimi(fields: Fields, layers: int) -> list[str]:
         return [FULL if i and i % 4 == 0 else LINEAR for i in range(layers)]
     found: list[str | None] = [None] * layers
     for key, kind in (("kda_layers", LINEAR), ("full_attn_layers", FULL)):
-        for number in table.get(key, []):
+        numbers = table.get(key, [])
+        if not isinstance(numbers, list):
+            raise fields.fail(f"linear_attn_config.{key} must be a list, got {shown(numbers)}.")
+        for number in numbers:
             if not isinstance(number, int) or not 1 <= number <= layers:
                 raise fields.fail(
                     f"linear_attn_config.{key} holds {number!r}; layers are 1 to {layers}."
@@ -204,7 +209,7 @@ def jamba(fields: Fields, layers: int) -> list[str]:
 
 def bamba(fields: Fields, layers: int) -> list[str]:
     """`attn_layer_indices` are full; the others are Mamba 2."""
-    given = fields.raw("attn_layer_indices") or []
+    given = fields.indices("attn_layer_indices", layers) or []
     return [FULL if i in given else LINEAR for i in range(layers)]
 
 
@@ -223,7 +228,7 @@ def nemotron_h(fields: Fields, layers: int) -> list[str]:
 
 def lfm2(fields: Fields, layers: int) -> list[str]:
     """`full_attn_idxs` are full; the others are short convolutions."""
-    given = fields.raw("full_attn_idxs")
+    given = fields.indices("full_attn_idxs", layers)
     if given is None:
         return [FULL] * layers
     return [FULL if i in given else CONV for i in range(layers)]
@@ -235,8 +240,8 @@ def recurrent_gemma(fields: Fields, layers: int) -> list[str]:
     if not isinstance(pattern, list) or not pattern:
         raise fields.fail("block_types must list the kinds of the repeating block.")
     kinds = {"recurrent": LINEAR, "attention": SLIDING}
-    if any(one not in kinds for one in pattern):
-        raise fields.fail(f"block_types must hold 'recurrent' and 'attention', got {pattern!r}.")
+    if any(one not in ("recurrent", "attention") for one in pattern):
+        raise fields.fail(f"block_types must hold recurrent and attention, got {shown(pattern)}.")
     return [kinds[pattern[i % len(pattern)]] for i in range(layers)]
 
 
@@ -291,14 +296,14 @@ def compress_ratios(fields: Fields, layers: int) -> list[str]:
         raise fields.fail(f"compress_ratios must list {layers} ratios.")
     kinds = {0: SLIDING, 4: CSA, 128: HCA}
     for index, one in enumerate(given[:layers]):
-        if one not in kinds:
-            raise fields.fail(f"compress_ratios[{index}] is {one!r}; 0, 4 and 128 are known.")
+        if one not in (0, 4, 128):
+            raise fields.fail(f"compress_ratios[{index}] is {shown(one)}; 0, 4, 128 are known.")
     return [kinds[one] for one in given[:layers]]
 
 
 def local_ids(fields: Fields, layers: int) -> list[str]:
     """Inkling: `local_layer_ids` slide; else all but every sixth."""
-    given = fields.raw("local_layer_ids")
+    given = fields.indices("local_layer_ids", layers)
     if given is None:
         return [HYBRID if (i + 1) % 6 == 0 else HYBRID_SLIDING for i in range(layers)]
     return [HYBRID_SLIDING if i in given else HYBRID for i in range(layers)]

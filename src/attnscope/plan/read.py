@@ -16,7 +16,7 @@ from typing import Any, Final
 
 from attnscope.plan import kinds, patterns, special
 from attnscope.plan.families import ENCODERS, FAMILIES, REFUSED, Family
-from attnscope.plan.fields import MOST_LAYERS, Fields
+from attnscope.plan.fields import MOST_LAYERS, Fields, shown
 from attnscope.plan.find import find
 from attnscope.plan.model import Layer, Model
 from attnscope.plan.numbers import ALIASES
@@ -131,7 +131,11 @@ def _not_a_model(flat: Mapping[str, Any], name: str, kind: str | None) -> Except
     from attnscope.errors import ConfigError
 
     if any(field in flat for field in IMAGE_FIELDS) and "vocab_size" not in flat:
-        what = f"model_type {kind!r} is an image model" if kind else "it is an image model's config"
+        what = (
+            f"model_type {shown(kind)} is an image model"
+            if kind
+            else "it is an image model's config"
+        )
         return ConfigError(f"{name}: {what}, which keeps no cache of tokens.")
     if kind is None:
         return ConfigError(
@@ -139,7 +143,7 @@ def _not_a_model(flat: Mapping[str, Any], name: str, kind: str | None) -> Except
             "that can be read."
         )
     return ConfigError(
-        f"{name}: model_type {kind!r} is not an architecture the planner knows. If all its "
+        f"{name}: model_type {shown(kind)} is not an architecture the planner knows. If all its "
         "layers are ordinary attention, --assume-full (assume_full=True) plans it so, marked."
     )
 

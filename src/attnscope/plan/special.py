@@ -48,7 +48,7 @@ def openelm(fields: Fields, index: int, kind: str) -> Layer:
 
 def mllama(fields: Fields, index: int, kind: str) -> Layer:
     """Llama 3.2 Vision: `cross_attention_layers` keep the image's keys, and none of the text."""
-    if index not in (fields.raw("cross_attention_layers") or ()):
+    if index not in (fields.indices("cross_attention_layers", fields.layers()) or ()):
         return build.plain(fields, index, kind)
     return replace(kinds.mlp(index), kind="cross", note="grows with the image, not with the text")
 

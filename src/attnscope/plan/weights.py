@@ -141,6 +141,8 @@ def count(model: Model) -> tuple[int, int] | None:
     style = LLAMA_LIKE.get(model.architecture, "latent" if model.architecture in LATENT else None)
     if style is None or not fields.has("intermediate_size") or not fields.has("vocab_size"):
         return None
+    if any(layer.heads is None and layer.kind != "gated-deltanet" for layer in model.layers):
+        return None
     width, vocabulary = model.width, fields.count("vocab_size")
     tied = fields.values.get("tie_word_embeddings")
     tied = model.architecture in TIED if tied is None else bool(tied)

@@ -121,7 +121,8 @@ def request_bytes(layers: list[Spec], tokens: int, options: Options) -> tuple[in
     """
     if not layers:
         return 0, "no layer keeps anything"
-    if not options.hybrid and all(s.sort != "state" for s in layers):
+    sorts_there = {s.sort for s in layers}
+    if not options.hybrid and "full" in sorts_there and "state" not in sorts_there:
         layers = [Spec("full", token=s.token) for s in layers]
     sorts: dict[Spec, int] = {}
     for spec in layers:
