@@ -46,13 +46,14 @@ def test_what_transformers_does_without_the_mask_function(monkeypatch: pytest.Mo
     register()
     monkeypatch.delitem(ALL_MASK_ATTENTION_FUNCTIONS._global_mapping, KEY)
     seen = []
-    monkeypatch.setitem(
-        ALL_ATTENTION_FUNCTIONS._global_mapping,
-        KEY,
-        lambda m, q, k, v, mask, **_: (
-            (seen.append(mask), (v.repeat_interleave(2, 1)).transpose(1, 2))[1:] + (None,)
-        ),
-    )
+
+    def attention(
+        module: object, q: torch.Tensor, k: object, v: torch.Tensor, mask: object, **_: object
+    ) -> object:
+        seen.append(mask)
+        return v.repeat_interleave(q.shape[1] // v.shape[1], dim=1).transpose(1, 2), None
+
+    monkeypatch.setitem(ALL_ATTENTION_FUNCTIONS._global_mapping, KEY, attention)
     model = small("llama")
     try:
         model.set_attn_implementation(KEY)

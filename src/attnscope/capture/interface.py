@@ -238,7 +238,7 @@ def _seen(own: Callable[..., Any], implementation: str) -> Callable[..., Any]:
                 raise UnsupportedModelError(f"{watch.name}: its attention takes more by position.")
             watch.see(
                 module, (q, k, v), mask, keywords,
-                output=result[0], none_is_causal=implementation != "eager",
+                own=(result[0], result[1]), none_is_causal=implementation != "eager",
             )  # fmt: skip
         return result
 

@@ -33,6 +33,7 @@ HARMLESS: Final = frozenset(
         "output_router_logits",
         "return_dict",
         "num_items_in_batch",
+        "labels",
         "logits_to_keep",
         # which layer or kernel is meant
         "layer_idx",

@@ -130,14 +130,14 @@ class Watch:
         mask: torch.Tensor | None,
         keywords: dict[str, Any],
         *,
-        output: torch.Tensor | None = None,
+        own: check.Own | None = None,
         none_is_causal: bool = True,
     ) -> torch.Tensor:
         """Record one call.
 
         Args:
             qkv: [B, H, T, D], [B, G, S, D], [B, G, S, E].
-            output: [B, T, H, E] of the model's own kernel, or None where it is wanted from here.
+            own: what the model's own function returned; None where the output is wanted from here.
 
         Returns:
             [B, T, H, E]: the output given, or the one computed here.
@@ -151,8 +151,8 @@ class Watch:
         k, v = k[:, :, : sight.keys], v[:, :, : sight.keys]
         index = self.number(module)
         if self.wanted.layers is not None and index not in self.wanted.layers:
-            if output is not None:
-                return output
+            if own is not None:
+                return own[0]
             return (
                 attend_call((q, k, v), sight, meaning, Request())
                 .output.transpose(1, 2)
@@ -162,8 +162,8 @@ class Watch:
         call = Call(module, q, k, v, mask, sight, meaning, keywords, self.total)
         layer = self._layer(index, call)
         projection = self._projection(module, q.shape[1], v.shape[-1])
-        computed = self._sequence_by_sequence(call, layer, projection, output)
-        result = computed if output is None else output
+        computed = self._sequence_by_sequence(call, layer, projection, own)
+        result = computed if own is None else own[0]
         if projection is not None:
             self.projections.expect(index, projection, result)
         return result
@@ -175,7 +175,7 @@ class Watch:
         call: Call,
         layer: _Layer,
         projection: Projection | None,
-        output: torch.Tensor | None,
+        own: check.Own | None,
     ) -> torch.Tensor:
         """Attend to every sequence of a call; returns the output [B, T, H, E]."""
         B, _, T, _ = call.q.shape
@@ -183,7 +183,7 @@ class Watch:
         if sequences == [Sequence(b) for b in range(B)]:
             cut = Cut(slice(0, B), 0, (0, T), (0, call.sight.keys))
             result = self._attend(call, cut)
-            self._check(call, cut, result, output)
+            self._check(call, cut, result, own)
             for b, record in enumerate(layer.records):
                 record.pieces.append(self._piece(call, cut, result, b, projection))
             return result.output.transpose(1, 2).contiguous()
@@ -194,7 +194,7 @@ class Watch:
                 continue
             check_contained(call, cut, self.name)
             result = self._attend(call, cut)
-            self._check(call, cut, result, output)
+            self._check(call, cut, result, own)
             made[cut.batch, cut.rows[0] : cut.rows[1]] = result.output.transpose(1, 2)
             record.pieces.append(self._piece(call, cut, result, 0, projection))
         return made
@@ -241,11 +241,11 @@ class Watch:
         rows = check.sampled_rows(call.q.shape[2]).tolist()
         return [row for row in rows if cut.rows[0] <= row < cut.rows[1]]
 
-    def _check(self, call: Call, cut: Cut, result: Attention, output: torch.Tensor | None) -> None:
+    def _check(self, call: Call, cut: Cut, result: Attention, own: check.Own | None) -> None:
         """Before anything is kept: is it what the model itself would do?"""
         rows = self._sample(call, cut)
         if rows:
-            check.compare_call(call, cut, result, rows, output=output, model=self.name)
+            check.compare_call(call, cut, result, rows, own=own, model=self.name)
             self._checked = True
 
     def _names(self) -> tuple[str, ...]:
