@@ -118,6 +118,20 @@ def attend_call(
     )  # fmt: skip
 
 
+def sight_of(call: Call, cut: Cut) -> Sight:
+    """The sight of one sequence.
+
+    Where a cache has dropped the sequence's first keys, a mask of the others cannot say where it
+    began; we know, and `sink_mass` counts from there.
+    """
+    sight = part(call.sight, cut)
+    oldest = call.total - call.sight.keys + cut.keys[0]
+    if oldest <= cut.start:
+        return sight
+    origin = torch.full_like(sight.spans.first, cut.start - oldest)
+    return replace(sight, spans=replace(sight.spans, origin=origin))
+
+
 def part(sight: Sight, cut: Cut) -> Sight:
     """The sight of some batch rows, query rows and keys."""
     spans = sight.spans

@@ -294,8 +294,10 @@ def _without_padding(spans: Spans, padding: torch.Tensor, place: _Place) -> Span
         return None
     last = torch.where(count == 0, first, last)
     size = (real.shape[0], place.queries)
-    first, last = (x.to(torch.int32).expand(size) for x in (first, last))
-    return spans.restrict(Spans(first, last, first, place.keys))
+    # a cache may have dropped the first token already; its place then counts from before the keys
+    begin = padding.to(place.device).to(torch.uint8).argmax(-1, keepdim=True) - place.kv_offset
+    first, last, begin = (x.to(torch.int32).expand(size) for x in (first, last, begin))
+    return spans.restrict(Spans(first, last, begin, place.keys))
 
 
 def _confirmed(spans: Spans, rows: Callable[[torch.Tensor], torch.Tensor], queries: int) -> bool:

@@ -28,8 +28,8 @@ from attnscope.capture.calls import (
     attend_call,
     check_contained,
     cut_of,
-    part,
     shifted,
+    sight_of,
     unshifted,
 )
 from attnscope.capture.keywords import read_keywords
@@ -210,7 +210,7 @@ class Watch:
         rows, keys = slice(*cut.rows), slice(*cut.keys)
         q = call.q[cut.batch, :, rows]
         k, v = call.k[cut.batch, :, keys], call.v[cut.batch, :, keys]
-        sight = part(call.sight, cut)
+        sight = sight_of(call, cut)
         names = self._names()
         tokens = None
         at, count = call.total - call.sight.keys + cut.keys[0], cut.size[1]
@@ -259,7 +259,7 @@ class Watch:
         b, count = cut.batch.start + row, cut.size[0]
         at = call.total - call.sight.keys + cut.keys[0] - cut.start
         one = Cut(slice(b, b + 1), cut.start, cut.rows, cut.keys)
-        sight = part(call.sight, one)
+        sight = sight_of(call, one)
         fresh = slice(cut.keys[1] - count, cut.keys[1])
         statistics = {n: result[n][row] for n in self._names() if n in ROW_STATISTICS}
         if "argmax" in statistics:
