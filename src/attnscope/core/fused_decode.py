@@ -32,12 +32,12 @@ from attnscope.core.fused_strip import (
     tile_softmax,
 )
 from attnscope.core.fused_workers import begin_rows, panel_spans, read_kept
-from attnscope.core.jit import compiled
+from attnscope.core.jit import compiled, inner
 from attnscope.core.microkernel import COLUMNS, LANES, ROWS, take_number
 from attnscope.core.vectors import add_scaled, dot
 
 
-@compiled
+@inner
 def _copy_queries(q, at, by_head, by_token, by_d, heads, width, queries, scale, into):  # type: ignore[no-untyped-def]
     """The scaled queries, row by row [T * heads, D]."""
     for row in range(queries * heads):
@@ -45,7 +45,7 @@ def _copy_queries(q, at, by_head, by_token, by_d, heads, width, queries, scale, 
         copy_line(into, row * width, q, source, by_d, width, width, scale)
 
 
-@compiled
+@inner
 def _dot(q, at, k, source, by_d, width):  # type: ignore[no-untyped-def]
     """q[at:] . k[source:], any stride of k."""
     main = width // LANES * LANES if by_d == 1 else 0
@@ -55,7 +55,7 @@ def _dot(q, at, k, source, by_d, width):  # type: ignore[no-untyped-def]
     return total
 
 
-@compiled
+@inner
 def _tile_dots(q, rows, width, k, at, by_key, by_d, base, low, high, strip, place):  # type: ignore[no-untyped-def]
     """Scores of the keys [low, high) of one tile; the rest of the tile is zeroed."""
     for row in range(rows):
@@ -69,7 +69,7 @@ def _tile_dots(q, rows, width, k, at, by_key, by_d, base, low, high, strip, plac
             strip[place + row * TILE + key - base] = _dot(q, row * width, k, source, by_d, width)
 
 
-@compiled
+@inner
 def _add_value(acc, at, weight, v, source, by_e, width):  # type: ignore[no-untyped-def]
     main = width // LANES * LANES if by_e == 1 else 0
     add_scaled(acc, at, v, source, main, weight)
@@ -77,7 +77,7 @@ def _add_value(acc, at, weight, v, source, by_e, width):  # type: ignore[no-unty
         acc[at + e] += weight * v[source + e * by_e]
 
 
-@compiled
+@inner
 def _tile_values(  # type: ignore[no-untyped-def]
     strip, place, rows, panel_low, panel_high, v, at, by_key, by_e, base, acc, width, padded
 ):
@@ -91,7 +91,7 @@ def _tile_values(  # type: ignore[no-untyped-def]
                 _add_value(acc, row * padded, weight, v, source, by_e, width)
 
 
-@compiled
+@inner
 def _merge(into, other, acc, other_acc, width):  # type: ignore[no-untyped-def]
     """Add one row's partial sums to another's; `into` and `other` are states of one row."""
     if other[LARGEST] > into[LARGEST]:
@@ -119,7 +119,7 @@ def _merge(into, other, acc, other_acc, width):  # type: ignore[no-untyped-def]
         acc[e] += other_acc[e]
 
 
-@compiled
+@inner
 def _chunk(pair, chunk, tile0, inputs, plan, shared, scratch):  # type: ignore[no-untyped-def]
     """Partial sums of one chunk of keys for all rows of one key head."""
     b, g = pair // plan.groups, pair % plan.groups
@@ -174,7 +174,7 @@ def _chunk(pair, chunk, tile0, inputs, plan, shared, scratch):  # type: ignore[n
         )  # fmt: skip
 
 
-@compiled
+@inner
 def _finish(pair, tile0, inputs, plan, shared, scratch, results):  # type: ignore[no-untyped-def]
     """Merge the chunks of one key head and write its results."""
     b, g = pair // plan.groups, pair % plan.groups

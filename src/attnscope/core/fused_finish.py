@@ -32,7 +32,7 @@ from attnscope.core.fused_strip import (
     WHERE,
     copy_line,
 )
-from attnscope.core.jit import compiled
+from attnscope.core.jit import inner
 from attnscope.core.microkernel import LANES
 from attnscope.core.vectors import add_scaled, dot, pool_scaled
 
@@ -52,7 +52,7 @@ _NOTHING = -1e29
 """A row whose largest score is below this saw nothing (UNSEEN is -1e30)."""
 
 
-@compiled
+@inner
 def _statistics(line, head, token, statistics):  # type: ignore[no-untyped-def]
     """The closed forms of statistics.py for one row that saw something."""
     everything = line[SUM] + line[SINK]
@@ -74,7 +74,7 @@ def _statistics(line, head, token, statistics):  # type: ignore[no-untyped-def]
     statistics[DISTANCES, head, token] = line[DISTANCE] * inverse
 
 
-@compiled
+@inner
 def finish_rows(  # type: ignore[no-untyped-def]
     state,
     acc,
@@ -125,7 +125,7 @@ def finish_rows(  # type: ignore[no-untyped-def]
             statistics[FIRST, head, token] = 1.0 if has_sink else 0.0
 
 
-@compiled
+@inner
 def factors(state, rows, stride, slots, references):  # type: ignore[no-untyped-def]
     """Turn the references [slots, stride] into the factors that make exponentials weights."""
     for row in range(rows):
@@ -140,7 +140,7 @@ def factors(state, rows, stride, slots, references):  # type: ignore[no-untyped-
                 references[at] = np.float32(0.0)
 
 
-@compiled
+@inner
 def _weight(strip, factor, stride, tile0, row, key):  # type: ignore[no-untyped-def]
     slot = key // TILE - tile0
     return np.float64(strip[(slot * stride + row) * TILE + key % TILE]) * np.float64(
@@ -148,7 +148,7 @@ def _weight(strip, factor, stride, tile0, row, key):  # type: ignore[no-untyped-
     )
 
 
-@compiled
+@inner
 def single_weights(  # type: ignore[no-untyped-def]
     strip, factor, stride, tile0, start, rows, heads, head0, first, end, origin, shift,
     local, sink_keys, newest, older, state, statistics,
@@ -186,7 +186,7 @@ def single_weights(  # type: ignore[no-untyped-def]
         statistics[INDUCTION, head, token] = repeat
 
 
-@compiled
+@inner
 def _add_row(strip, at, count, factor, total, first):  # type: ignore[no-untyped-def]
     """Add a row's weights to `total[first:]`."""
     main = count // LANES * LANES
@@ -195,7 +195,7 @@ def _add_row(strip, at, count, factor, total, first):  # type: ignore[no-untyped
         total[first + j] += strip[at + j] * factor
 
 
-@compiled
+@inner
 def _pool_row(strip, at, count, factor, place, total, largest, where, first):  # type: ignore[no-untyped-def]
     """The same, keeping the largest weight of each column and the token it came from."""
     main = count // LANES * LANES
@@ -207,7 +207,7 @@ def _pool_row(strip, at, count, factor, place, total, largest, where, first):  #
             largest[first + j], where[first + j] = weight, place
 
 
-@compiled
+@inner
 def _pool_cells(low, high, base, cell, total, largest, where, mean, most, place):  # type: ignore[no-untyped-def]
     """Add the columns [low, high) of one cell row to the map's lines [x]."""
     for x in range(low // cell, (high - 1) // cell + 1):
@@ -226,7 +226,7 @@ def _pool_cells(low, high, base, cell, total, largest, where, mean, most, place)
             most[x], place[x] = best, at
 
 
-@compiled
+@inner
 def columns(  # type: ignore[no-untyped-def]
     strip, factor, stride, tile0, slots, start, tokens, heads, head0, first, end,
     received, want_received, pool, cell,
@@ -281,7 +281,7 @@ def columns(  # type: ignore[no-untyped-def]
                 token = stop
 
 
-@compiled
+@inner
 def full_rows(strip, factor, stride, tile0, start, rows, heads, head0, first, end, slot_of, into):  # type: ignore[no-untyped-def]
     """Copy the weights of the tokens whose full rows are wanted, `into` [H, wanted, S]."""
     for row in range(rows):

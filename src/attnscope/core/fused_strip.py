@@ -26,7 +26,7 @@ from typing import Final
 
 import numpy as np
 
-from attnscope.core.jit import compiled
+from attnscope.core.jit import inner
 from attnscope.core.microkernel import (
     COLUMNS,
     LANES,
@@ -53,7 +53,7 @@ REFERENCE, LARGEST, WHERE, SUM, SUM_X, SUM_2, SUM_3, DISTANCE, SINK = range(9)
 STATES: Final = 9
 
 
-@compiled
+@inner
 def copy_line(into, at, line, source, step, count, padded, factor):  # type: ignore[no-untyped-def]
     """into[at + j] = factor * line[source + j * step] for j < count, then zeros up to `padded`."""
     main = count // LANES * LANES if step == 1 else 0
@@ -64,7 +64,7 @@ def copy_line(into, at, line, source, step, count, padded, factor):  # type: ign
         into[at + j] = np.float32(0.0)
 
 
-@compiled
+@inner
 def pack_keys(k, at, by_key, by_d, keys, width, start, stop, packed, offset, inner):  # type: ignore[no-untyped-def]
     """Lay keys [S, D] out in panels [panel][d][COLUMNS], zeros where there is no key or no d.
 
@@ -84,7 +84,7 @@ def pack_keys(k, at, by_key, by_d, keys, width, start, stop, packed, offset, inn
             into[place] = np.float32(0.0)
 
 
-@compiled
+@inner
 def pack_values(v, at, by_key, by_e, keys, width, start, stop, packed, offset, padded):  # type: ignore[no-untyped-def]
     """Lay values [S, E] out in blocks [E / COLUMNS][key][COLUMNS], padded with zeros."""
     stop = (stop + COLUMNS - 1) // COLUMNS * COLUMNS
@@ -98,7 +98,7 @@ def pack_values(v, at, by_key, by_e, keys, width, start, stop, packed, offset, p
             )  # fmt: skip
 
 
-@compiled
+@inner
 def pack_queries(q, at, by_head, by_token, by_d, heads, width, start, stop, scale, packed, inner):  # type: ignore[no-untyped-def]
     """Copy the scaled queries of a strip row by row, [rows, inner]; rows are padded to ROWS."""
     rows = (stop - start) * heads
@@ -108,7 +108,7 @@ def pack_queries(q, at, by_head, by_token, by_d, heads, width, start, stop, scal
         copy_line(packed, row * inner, q, source if have else at, by_d, have, inner, scale)
 
 
-@compiled
+@inner
 def _hide(strip, at, begin, stop, low, high):  # type: ignore[no-untyped-def]
     """Put UNSEEN where keys of [begin, stop) are outside [low, high); `at` is where begin lies."""
     for key in range(begin, min(low, stop)):
@@ -117,7 +117,7 @@ def _hide(strip, at, begin, stop, low, high):  # type: ignore[no-untyped-def]
         strip[at + key - begin] = UNSEEN
 
 
-@compiled
+@inner
 def _add_bias(strip, at, begin, low, high, bias, source, by_key):  # type: ignore[no-untyped-def]
     """Add bias[source + key * by_key] to the scores of keys [low, high)."""
     for key in range(low, high):
@@ -129,7 +129,7 @@ def _add_bias(strip, at, begin, low, high, bias, source, by_key):  # type: ignor
         strip[at + key - begin] = score
 
 
-@compiled
+@inner
 def _apply_mask(strip, at, begin, low, high, mask, source, by_key):  # type: ignore[no-untyped-def]
     """Hide the keys of [low, high) where mask[source + key * by_key] is 0."""
     for key in range(low, high):
@@ -137,7 +137,7 @@ def _apply_mask(strip, at, begin, low, high, mask, source, by_key):  # type: ign
             strip[at + key - begin] = UNSEEN
 
 
-@compiled
+@inner
 def _move_reference(state, row, largest, acc, width):  # type: ignore[no-untyped-def]
     """Make `largest` the row's reference and rescale what was summed against the old one."""
     line = state[row]
@@ -158,7 +158,7 @@ def _move_reference(state, row, largest, acc, width):  # type: ignore[no-untyped
         acc[e] *= scale
 
 
-@compiled
+@inner
 def _find(strip, at, count, value):  # type: ignore[no-untyped-def]
     """Where `value` first stands."""
     for j in range(count):
@@ -167,7 +167,7 @@ def _find(strip, at, count, value):  # type: ignore[no-untyped-def]
     return 0
 
 
-@compiled
+@inner
 def softmax_row(strip, at, begin, stop, row, position, state, acc, width, moments):  # type: ignore[no-untyped-def]
     """One row of one tile, keys [begin, stop), from scores to exponentials; its reference.
 
@@ -210,7 +210,7 @@ def softmax_row(strip, at, begin, stop, row, position, state, acc, width, moment
     return reference
 
 
-@compiled
+@inner
 def tile_scores(  # type: ignore[no-untyped-def]
     packed_q, panels, panel_low, panel_high, packed_k, k_offset, inner, base, limit, strip, at
 ):
@@ -225,7 +225,7 @@ def tile_scores(  # type: ignore[no-untyped-def]
                 )  # fmt: skip
 
 
-@compiled
+@inner
 def tile_output(  # type: ignore[no-untyped-def]
     strip, at, panels, panel_low, panel_high, base, packed_v, v_offset, padded, acc, width
 ):
@@ -243,7 +243,7 @@ def tile_output(  # type: ignore[no-untyped-def]
                 )  # fmt: skip
 
 
-@compiled
+@inner
 def tile_softmax(  # type: ignore[no-untyped-def]
     strip, at, base, heads, start, rows, panel_low, panel_high, first, end, shift,
     softcap, bias, bias_at, mask, mask_at, state, acc, width, moments, references, slot_at,

@@ -27,7 +27,7 @@ from attnscope.core.fused_strip import (
     tile_scores,
     tile_softmax,
 )
-from attnscope.core.jit import compiled
+from attnscope.core.jit import compiled, inner
 from attnscope.core.microkernel import COLUMNS, ROWS, read_number, take_number
 
 Array = NDArray[np.generic]
@@ -133,7 +133,7 @@ PACK_KEYS = 512
 """Keys per packing task, a multiple of COLUMNS."""
 
 
-@compiled
+@inner
 def _pack(number, inputs, plan, scratch):  # type: ignore[no-untyped-def]
     chunks = (plan.packed_high - plan.packed_low + PACK_KEYS - 1) // PACK_KEYS
     head = number // chunks
@@ -153,7 +153,7 @@ def _pack(number, inputs, plan, scratch):  # type: ignore[no-untyped-def]
     )  # fmt: skip
 
 
-@compiled
+@inner
 def panel_spans(first, end, start, rows, heads, low, high):  # type: ignore[no-untyped-def]
     """The keys in sight of each register tile's rows, and of the whole strip."""
     panels = (rows + ROWS - 1) // ROWS
@@ -169,7 +169,7 @@ def panel_spans(first, end, start, rows, heads, low, high):  # type: ignore[no-u
     return panels, least, most
 
 
-@compiled
+@inner
 def begin_rows(state, acc, rows, width, heads, head0, sinks):  # type: ignore[no-untyped-def]
     """A row starts with nothing, or with its head's sink in the denominator."""
     for row in range(rows):
@@ -183,7 +183,7 @@ def begin_rows(state, acc, rows, width, heads, head0, sinks):  # type: ignore[no
     acc[: min(acc.size, (rows + ROWS - 1) // ROWS * ROWS * width)] = np.float32(0.0)
 
 
-@compiled
+@inner
 def read_kept(  # type: ignore[no-untyped-def]
     b, g, start, stop, stride, tile0, slots, strip, references, state,
     inputs, plan, scratch, results,
@@ -217,7 +217,7 @@ def read_kept(  # type: ignore[no-untyped-def]
         )  # fmt: skip
 
 
-@compiled
+@inner
 def _strip(b, g, start, stop, inputs, plan, scratch, results):  # type: ignore[no-untyped-def]
     """One strip: query tokens [start, stop) of the heads that share key head g."""
     heads = plan.heads // plan.groups

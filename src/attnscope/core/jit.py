@@ -47,11 +47,20 @@ def compiled(function: Callable[..., Any]) -> Any:
 
     Cost: the first call in the life of an installation compiles for some seconds.
     """
+    return _compile(function)
+
+
+def inner(function: Callable[..., Any]) -> Any:
+    """The same for a function that only compiled code calls: what Python would need is left out."""
+    return _compile(function, no_cpython_wrapper=True, no_cfunc_wrapper=True)
+
+
+def _compile(function: Callable[..., Any], **options: bool) -> Any:
     before = numba.config.CACHE_DIR
     numba.config.CACHE_DIR = _FOLDER
     try:
         # Division as numpy does it: a zero gives an infinity, and no branch that might raise.
-        wrap = numba.njit(cache=True, nogil=True, fastmath=FAST, error_model="numpy")
-        return wrap(function)
+        settings = {"cache": True, "nogil": True, "fastmath": FAST, "error_model": "numpy"}
+        return numba.njit(**settings, **options)(function)
     finally:
         numba.config.CACHE_DIR = before
