@@ -12,9 +12,10 @@ import pytest
 
 from attnscope.errors import ConfigError
 from attnscope.plan import from_config, read
-from attnscope.plan.explain import explain
+from attnscope.plan.explain import explain, explain_cost
 from attnscope.plan.find import built_in_names
 from attnscope.plan.fit import largest_context, parse_bytes
+from attnscope.plan.flops import cost
 from attnscope.plan.numbers import FORMATS, find_format, model_format
 from attnscope.plan.plot import Curve, draw
 from attnscope.plan.report import Asked, report
@@ -229,6 +230,18 @@ def test_explanations_add_up(name: str) -> None:
     if not any(layer.every > 1 for layer in model.layers):
         assert per_token == answer.per_token_bytes
     assert all("=" in line.source for line in lines)
+
+
+@pytest.mark.parametrize("name", built_in_names())
+def test_explained_flops_add_up(name: str) -> None:
+    found = cost(read(name), context=5000)
+    lines = explain_cost(read(name), context=5000)
+    for what, total in (
+        ("prefill", found.prefill),
+        ("decode", found.decode_step),
+        ("recurrence", found.recurrence_decode),
+    ):
+        assert sum(line.flops for line in lines if line.what.startswith(what)) == total
 
 
 def test_formats_by_name() -> None:

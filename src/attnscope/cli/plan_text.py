@@ -255,6 +255,9 @@ def _flops(said: dict[str, Any]) -> list[str]:
     ]
     out = ["", f"Attention's FLOPs, one sequence of {said['context']:,} tokens"]
     out += table(["", ""], rows)[1:]
+    for one in said.get("explain_flops", ()):
+        out.append(f"    layers {one['layers']}: {one['kind']}, {one['what']}")
+        out += wrap(f"{one['formula']} = {one['flops']:,}", "        ")
     device = said.get("device")
     if device is not None:
         out += wrap(

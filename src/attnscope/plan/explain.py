@@ -11,6 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from attnscope.plan.bytes import as_asked, formats
+from attnscope.plan.flops import decode_keys, prefill_pairs, widths
 from attnscope.plan.model import KINDS, Layer, Model
 
 
@@ -83,3 +84,47 @@ def explain(model: Model, *, dtype: str | None = None, kv_dtype: str | None = No
                 )
             )
     return lines
+
+
+@dataclass(frozen=True)
+class CostLine:
+    """The arithmetic of the FLOPs of a group of like layers."""
+
+    layers: str
+    kind: str
+    what: str
+    formula: str
+    flops: int
+
+
+def explain_cost(model: Model, *, context: int) -> list[CostLine]:
+    """How the FLOPs of a prefill and of a decode step come about, for each sort of layer.
+
+    >>> from attnscope.plan import read
+    >>> explain_cost(read("llama-3-8b"), context=2049)[1].formula
+    '32 layers x 2 x 32 heads x (128 + 128) x 2,049 keys'
+    """
+    found = []
+    same: dict[object, tuple[Layer, list[int]]] = {}
+    for layer in model.layers:
+        key = (layer.kind, layer.heads, layer.window, layer.latent, layer.every, layer.state_flops)
+        same.setdefault((key, layer.indexer), (layer, []))[1].append(layer.index)
+    for layer, numbers in same.values():
+        where, count = ranges(numbers), len(numbers)
+        if layer.heads is not None:
+            heads, qk, v = widths(layer, "expanded")
+            pairs = prefill_pairs(layer, context)
+            text = f"{count} layers x 2 x {heads} heads x ({qk} + {v}) x {pairs:,} pairs"
+            total = count * 2 * heads * (qk + v) * pairs
+            found.append(CostLine(where, layer.kind, "prefill, exact", text, total))
+            absorbed = layer.latent is not None and layer.kind != "mla-expanded"
+            heads, qk, v = widths(layer, "absorbed" if absorbed else "expanded")
+            keys = decode_keys(layer, context)
+            text = f"{count} layers x 2 x {heads} heads x ({qk} + {v}) x {keys:,} keys"
+            what = "decode step, absorbed" if absorbed else "decode step"
+            total = count * 2 * heads * (qk + v) * keys
+            found.append(CostLine(where, layer.kind, what, text, total))
+        if layer.state_flops:
+            text = f"{count} layers x ({layer.state_formula}) a token"
+            found.append(CostLine(where, layer.kind, "recurrence", text, count * layer.state_flops))
+    return found

@@ -79,8 +79,11 @@ class Fields:
         """Under which of its names a field stands, None when it is absent or null."""
         names = ALIASES.get(field, (field,))
         present = [one for one in names if self.values.get(one) is not None]
-        if len({json.dumps(self.values[one], default=str) for one in present}) > 1 and (
-            field in ("hidden_size", "num_hidden_layers", "num_attention_heads")
+        sizes = ("hidden_size", "num_hidden_layers", "num_attention_heads")
+        if (
+            len(present) > 1
+            and field in sizes
+            and len({json.dumps(self.values[one], default=str) for one in present}) > 1
         ):
             said = ", ".join(f"{one} = {self.values[one]!r}" for one in present)
             raise self.fail(f"{said} contradict each other.")

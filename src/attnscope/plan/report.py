@@ -21,7 +21,7 @@ from typing import Any, Final
 from attnscope.plan.bytes import answer
 from attnscope.plan.devices import Device
 from attnscope.plan.engines import allocations
-from attnscope.plan.explain import explain
+from attnscope.plan.explain import explain, explain_cost
 from attnscope.plan.fit import largest_context
 from attnscope.plan.flops import Cost, cost
 from attnscope.plan.model import Model
@@ -152,6 +152,8 @@ def report(model: Model, asked: Asked, *, path: Path | None = None) -> dict[str,
     _add_device(said, asked, spent)
     if asked.explain:
         said["explain"] = [asdict(line) for line in explain(model, **form)]
+        lines = explain_cost(model, context=asked.context)
+        said["explain_flops"] = [asdict(line) for line in lines]
     return said
 
 
