@@ -35,6 +35,9 @@ STRIP_BYTES: Final = 1 << 20
 MOST_ROWS: Final = 96
 FEWEST_ROWS: Final = 24
 
+MOST_IDS: Final = 1 << 20
+"""Token ids below this are used as they are; others are numbered first."""
+
 SMALL: Final = 4_000_000
 """Below so many FLOPs a second thread costs more than it brings."""
 
@@ -89,10 +92,12 @@ def _links(tokens: torch.Tensor | None, keys: int) -> tuple[np.ndarray, np.ndarr
     if tokens is None:
         return np.zeros((1, 0), np.int32), np.zeros((1, 0), np.int32)
     ids = tokens.detach().reshape(-1, keys).numpy()
-    names, dense = np.unique(ids, return_inverse=True)
+    low, high = (int(ids.min()), int(ids.max())) if ids.size else (0, -1)
+    if low < 0 or high >= MOST_IDS:
+        names, ids = np.unique(ids, return_inverse=True)
+        ids, high = ids.reshape(-1, keys), len(names) - 1
     newest, older = np.empty(ids.shape, np.int32), np.empty(ids.shape, np.int32)
-    last = np.empty(max(len(names), 1), np.int32)
-    workers.link_repeats(dense.reshape(ids.shape).astype(np.int64), newest, older, last)
+    workers.link_repeats(ids.astype(np.int64), newest, older, np.empty(high + 1, np.int32))
     return newest, older
 
 
@@ -167,21 +172,34 @@ def attend_fused(problem: Problem) -> Attention:
     )
     work = 2.0 * B * H * T * (plan.packed_high - plan.packed_low) * (plan.width + E)
     threads = 1 if work < SMALL else cpu_threads()
-    received = np.zeros((threads, B if plan.received else 1, H, S if plan.received else 0))
     if not B * H * T:
-        return _attention(problem, plan, results, received)
+        return _attention(problem, plan, results, np.zeros((B, H, S)))
+    decode = T * (H // plan.groups) <= FEW_ROWS
     with borrow() as space:
-        if T * (H // plan.groups) <= FEW_ROWS:
+        # Each head is finished by one thread in decode, so one line per head is enough there.
+        received = _received(space, plan, 1 if decode else threads)
+        if decode:
             _run_decode(inputs, plan, results, received, threads, space)
         else:
             _run_prefill(
                 inputs, plan, results, received, threads, space, _most_slots(problem, plan)
             )
+        seen_by_key = received.sum(axis=0) if plan.received else received[0]
     if not results.odd[0]:
-        return _attention(problem, plan, results, received)
+        return _attention(problem, plan, results, seen_by_key)
     # The vector loops compare scores, and multiply keys out of sight by 0: with a NaN or an
     # infinity about, both mislead. A worker saw one; the strips take the care that it needs.
     return attend_strip(problem)
+
+
+def _received(space: Workspace, plan: Plan, copies: int) -> np.ndarray:
+    """Zeroed float64 [copies, B, H, S] for the sums over columns, or empty if nobody asked."""
+    shape = (copies, plan.batch, plan.heads, plan.keys)
+    if not plan.received:
+        return np.zeros((copies, 1, plan.heads, 0))
+    into = space.take("received", math.prod(shape), np.float64)[: math.prod(shape)]
+    into.fill(0.0)
+    return into.reshape(shape)
 
 
 def _inputs(problem: Problem) -> Inputs:
@@ -243,7 +261,7 @@ def _scratch(
         total=own("total", TILE),
         largest=own("largest", TILE),
         where=own("where", TILE, np.int32),
-        received=received[number],
+        received=received[number % len(received)],
     )
 
 
@@ -295,7 +313,7 @@ def _attention(problem: Problem, plan: Plan, results: Results, received: np.ndar
     statistics = {}
     for name in problem.request.names:
         if name == "received":
-            statistics[name] = torch.from_numpy(received.sum(axis=0)).float()
+            statistics[name] = torch.from_numpy(received).float()
         elif name == "argmax":
             statistics[name] = torch.from_numpy(results.where)
         else:

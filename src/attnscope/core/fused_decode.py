@@ -34,7 +34,7 @@ from attnscope.core.fused_strip import (
 from attnscope.core.fused_workers import begin_rows, panel_spans, read_kept
 from attnscope.core.jit import compiled, inner
 from attnscope.core.microkernel import COLUMNS, LANES, ROWS, take_number
-from attnscope.core.vectors import add_scaled, dot
+from attnscope.core.vectors import AT_ONCE, add_lines, add_scaled, dot, dots
 
 
 @inner
@@ -63,7 +63,12 @@ def _tile_dots(q, rows, width, k, at, by_key, by_d, base, low, high, strip, plac
             strip[place + row * TILE + key - base] = np.float32(0.0)
         for key in range(high, base + TILE):
             strip[place + row * TILE + key - base] = np.float32(0.0)
-    for key in range(low, high):
+    together = (high - low) // AT_ONCE * AT_ONCE if by_d == 1 and width % LANES == 0 else 0
+    for key in range(low, low + together, AT_ONCE):
+        source, into = at + key * by_key, place + key - base
+        for row in range(rows):
+            dots(q, row * width, k, source, by_key, width, strip, into + row * TILE)
+    for key in range(low + together, high):
         source = at + key * by_key
         for row in range(rows):
             strip[place + row * TILE + key - base] = _dot(q, row * width, k, source, by_d, width)
@@ -84,9 +89,17 @@ def _tile_values(  # type: ignore[no-untyped-def]
     """Add exponentials times values of the keys of one tile that the rows of a panel may see."""
     for panel in range((rows + ROWS - 1) // ROWS):
         low, high = max(base, panel_low[panel]), min(base + TILE, panel_high[panel])
-        for key in range(low, high):
+        last = min(rows, (panel + 1) * ROWS)
+        together = (
+            max(0, high - low) // AT_ONCE * AT_ONCE if by_e == 1 and width % LANES == 0 else 0
+        )
+        for key in range(low, low + together, AT_ONCE):
+            source, given = at + key * by_key, place + key - base
+            for row in range(panel * ROWS, last):
+                add_lines(acc, row * padded, strip, given + row * TILE, v, source, by_key, width)
+        for key in range(low + together, high):
             source = at + key * by_key
-            for row in range(panel * ROWS, min(rows, (panel + 1) * ROWS)):
+            for row in range(panel * ROWS, last):
                 weight = strip[place + row * TILE + key - base]
                 _add_value(acc, row * padded, weight, v, source, by_e, width)
 

@@ -227,6 +227,32 @@ def _pool_cells(low, high, base, cell, total, largest, where, mean, most, place)
 
 
 @inner
+def _add_columns(into, part):  # type: ignore[no-untyped-def]
+    for j in range(np.uintp(part.shape[0])):
+        into[j] += part[j]
+
+
+@inner
+def _receive_row(into, line, factor):  # type: ignore[no-untyped-def]
+    for j in range(np.uintp(line.shape[0])):
+        into[j] += line[j] * factor
+
+
+@inner
+def _one_token(strip, factor, tile0, slots, token, heads, head0, first, end, received):  # type: ignore[no-untyped-def]
+    """`columns` of a strip of one token: there is nothing to sum, so the row goes out as it is."""
+    for slot in range(slots):
+        base = (tile0 + slot) * TILE
+        low, high = max(base, first[token]), min(base + TILE, end[token])
+        for head in range(heads):
+            if low < high:
+                row = slot * heads + head
+                at = row * TILE - base
+                into = received[head0 + head, low:high]
+                _receive_row(into, strip[at + low : at + high], factor[row])
+
+
+@inner
 def columns(  # type: ignore[no-untyped-def]
     strip, factor, stride, tile0, slots, start, tokens, heads, head0, first, end,
     received, want_received, pool, cell,
@@ -236,6 +262,9 @@ def columns(  # type: ignore[no-untyped-def]
 
     `total`, `largest` and `where` are scratch lines of TILE; `received` is empty where not wanted.
     """
+    if tokens == 1 and stride == heads and not pool:
+        _one_token(strip, factor, tile0, slots, start, heads, head0, first, end, received)
+        return
     for slot in range(slots):
         base = (tile0 + slot) * TILE
         for head in range(heads):
@@ -270,8 +299,9 @@ def columns(  # type: ignore[no-untyped-def]
                 low, high = seen_low, seen_high
                 if low < high:
                     if want_received:
-                        for key in range(low, high):
-                            received[head0 + head, key] += total[key - base]
+                        _add_columns(
+                            received[head0 + head, low:high], total[low - base : high - base]
+                        )
                     if pool:
                         y = token // cell
                         _pool_cells(
