@@ -3,12 +3,14 @@
 Run
     python tests/plan/sweep.py            all families, and rewrite docs/plan_families.md
     python tests/plan/sweep.py llama ...  these families, printed
+    python tests/plan/sweep.py --update llama ...  these families, and their rows in the table
 
 Not here: how a cache is weighed (weigh.py).
 """
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -21,6 +23,7 @@ import weigh
 
 from attnscope.errors import ConfigError
 from attnscope.plan.engines.transformers import layer_bytes
+from attnscope.plan.families import REFUSED as REFUSED_BY_NAME
 from attnscope.plan.read import from_config
 
 TABLE = Path(__file__).parents[2] / "docs" / "plan_families.md"
@@ -39,9 +42,12 @@ class Verdict:
 def judge(family: str, weighed: Mapping[str, Any]) -> Verdict:
     """Compare the plan of `config.to_dict()` with the weighed cache, layer by layer.
 
-    A family refused by the planner counts as refused whether or not its cache could be weighed.
+    A family that the planner refuses by name counts as refused whether or not its cache could be
+    weighed; one that could not even be configured counts as not weighed.
     """
     config = weighed.get("config") or {"model_type": family}
+    if "config" not in weighed and family not in REFUSED_BY_NAME:
+        return Verdict(family, UNWEIGHED, str(weighed.get("error")))
     try:
         model = from_config(config, name=family)
     except ConfigError as error:
@@ -91,19 +97,33 @@ def _cell(text: str) -> str:
     return " ".join(text.split()).replace("|", "/")[:300]
 
 
+def rows(text: str) -> list[Verdict]:
+    """The verdicts that a table of the document holds."""
+    known = "|".join((AGREES, REFUSED, DISAGREES, UNWEIGHED))
+    return [Verdict(*row) for row in re.findall(rf"^\| (\S+) \| ({known}) \| (.*) \|$", text, re.M)]
+
+
 def main() -> None:
     """Sweep the families named, or all."""
     import torch
     import transformers
 
     torch.set_num_threads(1)
-    named = sys.argv[1:]
+    version = transformers.__version__
+    update = "--update" in sys.argv
+    named = [one for one in sys.argv[1:] if not one.startswith("--")]
     verdicts = []
     for family in named or weigh.families():
         verdicts.append(judge(family, weigh.weigh(family)))
         print(verdicts[-1], flush=True)
-    if not named:
-        TABLE.write_text(table(verdicts, transformers.__version__), "utf-8")
+    if update:
+        before = TABLE.read_text("utf-8")
+        if f"transformers {version}:" not in before:
+            sys.exit("the table is of another version; sweep all families")
+        fresh = {one.family: one for one in verdicts}
+        verdicts = [fresh.get(one.family, one) for one in rows(before)]
+    if update or not named:
+        TABLE.write_text(table(verdicts, version), "utf-8")
     if any(one.outcome == DISAGREES for one in verdicts):
         sys.exit("some families disagree")
 

@@ -54,7 +54,9 @@ def test_llama_agrees_and_a_damaged_weight_is_caught() -> None:
 
 
 def test_a_family_that_dies_is_a_line_and_not_the_end() -> None:
-    assert "error" in weigh.weigh("no_such_family")
+    dead = weigh.weigh("no_such_family")
+    assert "error" in dead
+    assert sweep.judge("no_such_family", dead).outcome == sweep.UNWEIGHED
 
 
 def test_the_table_is_of_the_installed_version_and_has_no_disagreement() -> None:
@@ -63,9 +65,10 @@ def test_the_table_is_of_the_installed_version_and_has_no_disagreement() -> None
     assert said is not None
     assert said[1] == metadata.version("transformers"), "run python tests/plan/sweep.py"
     assert int(said[2]) == len(weigh.families())
-    rows = re.findall(r"^\| (\S+) \| (agrees|refused|DISAGREES|not weighed) \|", text, re.M)
-    assert {name for name, _ in rows} == set(weigh.families())
-    assert not [name for name, outcome in rows if outcome == sweep.DISAGREES]
+    verdicts = sweep.rows(text)
+    assert [one.family for one in verdicts] == list(weigh.families())
+    assert not [one for one in verdicts if one.outcome == sweep.DISAGREES]
+    assert sweep.table(verdicts, said[1]) == text
 
 
 def test_the_librarys_defaults_are_those_of_the_installed_version() -> None:

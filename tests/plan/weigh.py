@@ -56,6 +56,7 @@ SETTINGS: dict[str, dict[str, Any]] = {
     },
     "rwkv": {"num_hidden_layers": 4},
     "zamba": {"num_hidden_layers": 24},
+    "xlm": {"emb_dim": 64, "n_layers": 3, "n_heads": 4, "n_words": 512},
     "xmod": {
         "num_hidden_layers": 3,
         "hidden_size": 96,
@@ -75,7 +76,7 @@ SETTINGS: dict[str, dict[str, Any]] = {
 SETTINGS["qwen4_exp"] = {"text_config": SETTINGS["qwen4_exp_text"]}
 """What is set where a class's defaults build no model, or leave its special layers out."""
 
-ON_CPU = ("jetmoe", "qwen4_exp_text", "qwen4_exp", "xmod")
+ON_CPU = ("jetmoe", "qwen4_exp_text", "qwen4_exp", "xlm", "xmod")
 """Families whose path depends on values, so the meta device will not do: small, on the CPU."""
 
 Weighed = dict[str, Any]

@@ -53,7 +53,7 @@ WINDOWED: Final = [
 ENCODERS: Final = [
     "bert", "bert-generation", "big_bird", "camembert", "data2vec-text", "electra", "ernie",
     "megatron-bert", "rembert", "roberta", "roberta-prelayernorm", "roc_bert", "roformer",
-    "xlm-roberta", "xlm-roberta-xl", "xmod",
+    "xlm", "xlm-roberta", "xlm-roberta-xl", "xmod",
 ]  # fmt: skip
 """Encoders that can be decoders: planned only where `is_decoder` is true."""
 
@@ -176,7 +176,6 @@ REFUSED: Final[dict[str, str]] = {
     "openai-gpt": "its library gives it no cache: every step computes all keys again",
     "reformer": "it keeps buckets of its own and no keys",
     "xlnet": "it keeps hidden states (mems) instead of keys and values",
-    "xlm": "its cache is not described by its config",
     "xlstm": "its states depend on a kernel chosen at run time",
     "gemma4_assistant": "it is a draft model that reads its target's cache and keeps none",
     "gemma4_unified_assistant": "it is a draft model that reads its target's cache and keeps none",
