@@ -331,7 +331,9 @@ def _device(model: Any) -> torch.device:
 
 
 def _name(model: Any) -> str:
-    return str(model.config._name_or_path or model.config.model_type)
+    """The model's own name; of a folder its last part, for a trace says nothing of a machine."""
+    name = str(model.config._name_or_path or model.config.model_type)
+    return Path(name).name if Path(name).is_absolute() else name
 
 
 def _ends(model: Any, tokenizer: Any) -> list[int]:

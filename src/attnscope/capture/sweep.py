@@ -275,10 +275,14 @@ def as_page(table: dict[str, dict[str, str]], version: str) -> str:
         "",
         f"Of the {len(table)} causal-LM families of transformers {version}, "
         f"{counts['supported']} are supported: a small random model of each was run, and its "
-        "captured weights and logits, in both modes, are within twice the error of the model's own "
-        "eager attention, measured in float64, and one rounding. The others are refused with a "
-        "sentence, never captured wrongly. `not built`: no small model of the family could be made "
-        "here; such a model is tried, and its first layer compared, when you give one.",
+        "captured weights and logits, in both modes, are as close to a float64 run as the model's "
+        "own eager attention is: at most twice its error, one rounding, and for weights the "
+        "rounding of the scores and log-sum-exp from which a trace recomputes them. `beside` left "
+        "every bit of the logits as it was.",
+        "",
+        "`refused`: such a model is refused with this sentence. `not built`: no small model of the "
+        "family could be made here, so nothing is known; if you give one it is tried, and its "
+        "first layer is compared with the model's own attention, as in every capture.",
         "",
         "| family | class | status | reason |",
         "|---|---|---|---|",
