@@ -22,7 +22,7 @@ from attnscope.cli.report import Attended, HeadLine, LayerLine, Report, split_ma
 
 # Okabe and Ito's colours, which all can tell apart, under black letters: dark or light terminal.
 KINDS: Final[dict[str, tuple[str, str, str]]] = {
-    "sink": ("S", "#bbbbbb", "rests on the first token"),
+    "sink": ("S", "#949494", "rests on the first token"),
     "previous-token": ("P", "#56b4e9", "looks at the token before"),
     "induction": ("I", "#e69f00", "looks behind earlier copies"),
     "local": ("L", "#009e73", "stays among the last tokens"),
@@ -62,7 +62,8 @@ def draw(report: Report, console: Console) -> None:
 
 
 def _title(text: str, caption: str = "") -> Text:
-    line = Text(text, style="bold")
+    line = Text()
+    line.append(text, style="bold")
     if caption:
         line.append(f"  {caption}", style="dim")
     return line
