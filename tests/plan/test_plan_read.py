@@ -216,6 +216,18 @@ def test_published_configs_that_leave_much_out() -> None:
     assert kinds({"model_type": "deepseek_vl_v2", "language_config": tiny}) == ["full"] * 4
 
 
+def test_gpt_neos_local_layers() -> None:
+    from attnscope.plan.engines.transformers import held_bytes
+
+    neo = from_config(
+        {"model_type": "gpt_neo", "hidden_size": 64, "num_layers": 4, "num_heads": 4,
+         "window_size": 8, "attention_types": [[["global", "local"], 2]]}
+    )  # fmt: skip
+    assert [layer.kind for layer in neo.layers] == ["full", "sliding"] * 2
+    assert neo.bytes_at(100) == 2 * (100 + 8) * 2 * 64 * 2
+    assert held_bytes(neo, 100) == 4 * 100 * 2 * 64 * 2
+
+
 def test_other_names_for_the_same_sizes() -> None:
     base = {"n_layer": 2, "n_head": 4, "n_embd": 64}
     assert (

@@ -266,13 +266,6 @@ def indexer_modes(fields: Fields) -> list[str] | None:
     return ["full" if max(i - offset + 1, 0) % period == 0 else "shared" for i in range(layers)]
 
 
-def full_indexed(fields: Fields, index: int, kind: str) -> Layer:
-    """Ordinary heads with an indexer beside them."""
-    layer = plain(fields, index, kind)
-    source = fields.says("index_head_dim")
-    return kinds.with_indexer(layer, indexer_of(fields, own=True), source=source)
-
-
 GDN = (
     "linear_num_key_heads", "linear_num_value_heads", "linear_key_head_dim",
     "linear_value_head_dim", "linear_conv_kernel_dim",

@@ -27,7 +27,6 @@ class Family:
     linear: Builder | None = None
     hybrid: Builder | None = None
     sharing: bool = False
-    decoder_only_if: str = ""
 
 
 FULL: Final = [
@@ -38,9 +37,9 @@ FULL: Final = [
     "hunyuan_v1_dense", "hunyuan_v1_moe", "hy_v3", "hyperclovax", "internlm3", "iquestcoder",
     "jais2", "jetmoe", "llama", "minimax_m2", "nanochat", "nemotron", "olmo", "olmo2", "olmoe",
     "opt", "persimmon", "phi", "sarvam_moe", "seed_oss", "solar_open", "stablelm", "xglm",
-    "biogpt", "doge", "mpt", "mobilellm", "git", "gpt_neo", "internlm", "internlm2", "baichuan",
-    "qwen", "xverse", "aquila", "deepseek", "yi", "orion", "minicpm", "chatglm", "bailing_moe",
-    "exaone_3", "grok-1", "arctic", "command-r", "xlm_decoder",
+    "biogpt", "doge", "mpt", "mobilellm", "git", "internlm", "internlm2", "baichuan",
+    "qwen", "xverse", "aquila", "deepseek", "Yi", "orion", "minicpm", "chatglm", "bailing_moe",
+    "grok-1", "arctic",
 ]  # fmt: skip
 """Ordinary heads, every layer full."""
 
@@ -63,12 +62,10 @@ MLA: Final = [
 ]  # fmt: skip
 DSA: Final = ["axk2", "deepseek_v32", "glm_moe_dsa", "hy_v4"]
 
-_SHARED_KV: Final = ["gemma3n_text", "gemma4_text", "gemma4_unified_text"]
-
 FAMILIES: Final[dict[str, Family]] = {
     **{name: Family() for name in FULL},
     **{name: Family(patterns.window_if_given) for name in WINDOWED},
-    **{name: Family(decoder_only_if="is_decoder") for name in ENCODERS},
+    **{name: Family() for name in ENCODERS},
     **{name: Family(attention=build.mla) for name in MLA},
     **{name: Family(patterns.repeat(patterns.INDEXED), build.dsa) for name in DSA},
     "qwen2": Family(patterns.upper_layers),
@@ -114,6 +111,7 @@ FAMILIES: Final[dict[str, Family]] = {
     "RefinedWebModel": Family(attention=build.multi_query),
     "gpt_bigcode": Family(attention=build.multi_query),
     "dbrx": Family(attention=build.nested_kv),
+    "gpt_neo": Family(special.gpt_neo, special.gpt_neo_layer),
     "mllama_text_model": Family(attention=special.mllama),
     "dory": Family(special.dory),
     "openelm": Family(attention=special.openelm),

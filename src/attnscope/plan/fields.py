@@ -95,8 +95,6 @@ class Fields:
         if found is not None:
             self.used[found] = self.values[found]
             return self.values[found]
-        if field in self.values and field not in self.defaults:
-            return default
         for one in ALIASES.get(field, (field,)):
             # A null that is written down is an answer: only an absent field takes the default.
             if one in self.defaults and self.values.get(one, 0) is not None:

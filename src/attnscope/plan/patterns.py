@@ -245,11 +245,6 @@ def recurrent_gemma(fields: Fields, layers: int) -> list[str]:
     return [kinds[pattern[i % len(pattern)]] for i in range(layers)]
 
 
-def gpt_neo(fields: Fields, layers: int) -> list[str]:
-    """`attention_types` holds [[kinds], times]; its cache keeps every token in both kinds."""
-    return [FULL] * layers
-
-
 def mimo(fields: Fields, layers: int) -> list[str]:
     """`hybrid_layer_pattern` holds 1 for a window; else the first and every sixth are full."""
     given = fields.per_layer("hybrid_layer_pattern", layers)

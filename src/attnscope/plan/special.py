@@ -41,6 +41,34 @@ def modernbert_layer(fields: Fields, index: int, kind: str) -> Layer:
     return build.plain(Fields(own, kind=fields.kind, name=fields.name), index, kind)
 
 
+def gpt_neo(fields: Fields, layers: int) -> list[str]:
+    """`attention_layers`, or `attention_types` as [[kinds], times]; local layers slide."""
+    given = fields.per_layer("attention_layers", layers)
+    if given is None:
+        given = []
+        types = fields.raw("attention_types")
+        for one in types if isinstance(types, list) else ():
+            if not (isinstance(one, list) and len(one) == 2 and isinstance(one[0], list)):
+                raise fields.fail("attention_types must hold [[kinds], times].")
+            given += one[0] * fields.check("attention_types", one[1], most=layers)
+        if len(given) != layers:
+            raise fields.fail(
+                f"attention_types describes {len(given):,} layers but num_layers is {layers:,}; "
+                "they contradict each other."
+            )
+    return patterns.translate(fields, "attention_types", given)
+
+
+def gpt_neo_layer(fields: Fields, index: int, kind: str) -> Layer:
+    """Local layers see `window_size` tokens; transformers keeps every token all the same."""
+    full = build.plain(fields, index, FULL)
+    if kind == FULL or full.heads is None:
+        return full
+    window, source = fields.count("window_size"), fields.says("window_size", *build.SIZES)
+    local = kinds.attention(index, full.heads, window=window, source=source)
+    return replace(local, held=full.stores, note="transformers keeps every token")
+
+
 def openelm(fields: Fields, index: int, kind: str) -> Layer:
     """OpenELM lists query and KV heads per layer."""
     return build.plain(fields, index, kind)
