@@ -207,9 +207,12 @@ def without_sink(ours: torch.Tensor, theirs: torch.Tensor) -> torch.Tensor:
 def own_mask(call: Call, sample: torch.Tensor) -> torch.Tensor:
     """The sampled rows of the model's own mask, bool [B, 1 or H, t, S]."""
     sight, mask = call.sight, call.mask
-    seen = (
-        mask.rows(sample) if isinstance(mask, CompactMask) else sight.spans.visible()[:, :, sample]
-    )
+    if isinstance(mask, CompactMask):
+        seen = mask.rows(sample)
+    else:  # only these rows: the whole mask would be T x S
+        spans, key = sight.spans, torch.arange(sight.keys, device=sample.device)
+        first, end = spans.first[:, sample, None], spans.end[:, sample, None]
+        seen = ((key >= first) & (key < end))[:, None]
     if sight.mask is not None:
         seen = seen & (sight.mask if sight.mask.shape[2] == 1 else sight.mask[:, :, sample])
     return seen[..., : sight.keys].expand(call.q.shape[0], -1, -1, -1)
