@@ -119,6 +119,7 @@ def test_assuming_is_marked(capsys: pytest.CaptureFixture[str], tmp_path: Path) 
     ("arguments", "code", "words"),
     [
         (["nothing-here"], 1, "no file and no built-in"),
+        (["configs/nothing.json"], 1, "no file and no built-in"),  # and no network for it
         (["llama-3-8b", "--context", "0"], 2, "--context"),
         (["llama-3-8b", "--context", "-3"], 2, "--context"),
         (["llama-3-8b", "--context", "many"], 2, "--context"),

@@ -13,6 +13,7 @@ import pytest
 from attnscope.errors import ConfigError
 from attnscope.plan import read
 from attnscope.plan.gguf_header import BLOCKS, KEPT_ARRAY, Skipped, read_header
+from attnscope.plan.weights import weights_of
 
 gguf_files = pytest.importorskip("gguf_files", reason="the gguf package is not installed")
 Small = gguf_files.Small
@@ -91,6 +92,9 @@ def test_header_agrees_with_the_gguf_package(tmp_path: Path) -> None:
     header, reader = read_header(path), gguf.GGUFReader(str(path))
     assert {t.name: t.size for t in header.tensors} == {t.name: t.n_bytes for t in reader.tensors}
     assert header.weight_bytes() == sum(int(t.n_bytes) for t in reader.tensors)
+    found = weights_of(read(path), path=path)
+    assert found is not None
+    assert found.size == header.weight_bytes()
     known = {int(kind): size for kind, size in gguf.GGML_QUANT_SIZES.items()}
     assert {kind: known[kind] for kind in BLOCKS} == BLOCKS
 

@@ -126,12 +126,12 @@ def _list(as_json: bool) -> None:
 
 def _model(config: str, assume_full: bool) -> tuple[Model, Path | None]:
     """Read a model, fetching a hub id's config where it is not here; and where its files lie."""
-    from attnscope.plan.find import HUB_ID, built_in_names, cached_config
+    from attnscope.plan.find import built_in_names, cached_config, is_hub_id
     from attnscope.plan.read import read
 
     path = Path(config)
     here = _exists(path)
-    if here or config.lower() in built_in_names() or not HUB_ID.fullmatch(config):
+    if here or config.lower() in built_in_names() or not is_hub_id(config):
         return read(config, assume_full=assume_full), path if here else None
     found = cached_config(config) or _fetch(config)
     return read(found, assume_full=assume_full, name=config), None

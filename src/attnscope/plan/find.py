@@ -23,6 +23,16 @@ MOST_BYTES: Final = 16 << 20
 """No config is larger: the largest published ones have some hundred thousand bytes."""
 CONFIGS: Final = Path(__file__).parent / "data" / "configs"
 HUB_ID: Final = re.compile(r"[\w.-]+/[\w.-]+")
+FILES: Final = (".json", ".gguf", ".safetensors", ".bin", ".txt")
+
+
+def is_hub_id(text: str) -> bool:
+    """Whether `text` can be the id of a model on the hub; a file's name cannot.
+
+    >>> is_hub_id("org/name"), is_hub_id("configs/name.json")
+    (True, False)
+    """
+    return bool(HUB_ID.fullmatch(text)) and not text.lower().endswith(FILES)
 
 
 @dataclass(frozen=True)
@@ -58,7 +68,7 @@ def find(source: str | Path | Mapping[str, Any]) -> Found:
         return _from_path(path)
     if text.lower() in built_in_names():
         return _built_in(text.lower())
-    cached = cached_config(text) if HUB_ID.fullmatch(text) else None
+    cached = cached_config(text) if is_hub_id(text) else None
     if cached is not None:
         return _from_file(cached, text, kind="hub cache")
     raise _nothing(text)
@@ -79,7 +89,7 @@ def _nothing(text: str) -> ConfigError:
     near = difflib.get_close_matches(text.lower()[:80], names, 1)
     if near:
         return ConfigError(f"There is no file and no built-in model {shown!r}; {near[0]} is one.")
-    if HUB_ID.fullmatch(text):
+    if is_hub_id(text):
         return ConfigError(
             f"The config of {shown!r} is not in the local hub cache. `attnscope plan {shown}` "
             "fetches it; or give the path of its config.json."
