@@ -24,7 +24,7 @@ from attnscope.errors import ModelError
 
 CARD: Final = "attnscope-model.json"
 """Written last into a converted folder: what it was made from, and by which version of this."""
-VERSION: Final = 1
+VERSION: Final = 2
 """Of the conversion; a folder of another version is made anew."""
 STALE_SECONDS: Final = 24 * 3600
 """A hidden folder this old was left by something that was killed."""
