@@ -80,8 +80,13 @@ def read_library() -> dict[str, Any]:
             kind = getattr(inner, "model_type", None)
             if kind and dataclasses.is_dataclass(inner):
                 families.setdefault(kind, defaults_of(inner, kind))
+    types = set(CONFIG_MAPPING)
+    for key in CONFIG_MAPPING:
+        parts = getattr(CONFIG_MAPPING[key], "sub_configs", {}).values()
+        types |= {kind for part in parts if (kind := getattr(part, "model_type", None))}
     return {
         "transformers": transformers.__version__,
+        "types": sorted(types - {""}),
         "families": {key: value for key, value in sorted(families.items()) if value},
     }
 

@@ -165,6 +165,15 @@ def test_transformers_views_and_storage() -> None:
     assert hf.held_bytes(one, 1001) == 2 * 130_048
 
 
+def test_transformers_answers_for_its_own_families_alone() -> None:
+    for name in ("deepseek-v4.1-flash", "kimi-k2"):
+        found = hf.allocate(read(name), context=100)
+        assert found.size is None
+        assert "no model type" in found.formula
+    for name in ("deepseek-v4-flash", "gemma-3-27b", "qwen3.8-27b"):
+        assert hf.allocate(read(name), context=100).size
+
+
 def test_every_engine_answers_or_says_why() -> None:
     for name in ("llama-3-8b", "deepseek-v4.1-flash", "qwen3-next-80b-a3b", "glm-5.3"):
         for kv_dtype in (None, "fp8", "int4"):

@@ -46,7 +46,8 @@ def amount(size: float) -> str:
 
 def flops(count: float) -> str:
     """FLOPs with their digits, and in a decimal unit."""
-    for unit, scale in (("PFLOP", 1e15), ("TFLOP", 1e12), ("GFLOP", 1e9), ("MFLOP", 1e6)):
+    units = (("EFLOP", 1e18), ("PFLOP", 1e15), ("TFLOP", 1e12), ("GFLOP", 1e9), ("MFLOP", 1e6))
+    for unit, scale in units:
         if count >= scale:
             return f"{count:,} ({count / scale:.3g} {unit})"
     return f"{count:,}"

@@ -21,6 +21,7 @@ from typing import Final
 
 from attnscope.plan.bytes import formats
 from attnscope.plan.engines.allocation import Allocation
+from attnscope.plan.fields import library_defaults
 from attnscope.plan.model import Layer, Model, Store
 
 VERSION: Final = "transformers 5.24"
@@ -87,7 +88,11 @@ def allocate(
     dtype: str | None = None,
     kv_dtype: str | None = None,
 ) -> Allocation:
-    """What `DynamicCache` holds after `context` tokens."""
+    """What `DynamicCache` holds after `context` tokens, of the families that the library has."""
+    read_from_config = model.source not in ("gguf", "what-if")
+    if read_from_config and model.architecture not in library_defaults()["types"]:
+        reason = f"{VERSION} has no model type {model.architecture} of its own"
+        return Allocation("transformers", VERSION, None, reason)
     held = held_bytes(model, context, batch=batch, dtype=dtype, kv_dtype=kv_dtype)
     peak = prefill_storage(model, context, batch=batch, dtype=dtype, kv_dtype=kv_dtype)
     formula = "full layers hold T tokens, sliding layers min(T, W - 1), states once"
