@@ -228,7 +228,8 @@ def _plot(
     path: Path, model: Model, *, asked: Any, said: dict[str, Any], others: list[Model]
 ) -> None:
     """Write the picture."""
-    from attnscope.plan.plot import Curve, draw, size_text
+    from attnscope.plan.fit import size_text
+    from attnscope.plan.plot import Curve, draw
     from attnscope.plan.what_if import schemes
 
     rows = schemes(model, context=asked.context, groups=asked.groups)

@@ -9,7 +9,7 @@ import textwrap
 from typing import TYPE_CHECKING, Any
 
 from attnscope.plan.explain import grouped, ranges
-from attnscope.plan.plot import size_text
+from attnscope.plan.fit import size_text
 
 if TYPE_CHECKING:
     from attnscope.plan.model import Model

@@ -14,10 +14,12 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from attnscope.errors import ConfigError
-from attnscope.plan.gguf_header import MAGIC, Header, read_header
+
+if TYPE_CHECKING:
+    from attnscope.plan.gguf_header import Header
 
 MOST_BYTES: Final = 16 << 20
 """No config is larger: the largest published ones have some hundred thousand bytes."""
@@ -125,7 +127,9 @@ def _from_file(path: Path, name: str, *, kind: str = "config") -> Found:
         raise ConfigError(f"{path} is not a regular file.")
     with path.open("rb") as file:
         head = file.read(4)
-    if head == MAGIC or path.suffix.lower() == ".gguf":
+    if head == b"GGUF" or path.suffix.lower() == ".gguf":
+        from attnscope.plan.gguf_header import read_header  # most configs are no GGUF files
+
         return Found(name, "gguf", {}, read_header(path), path)
     return Found(name, kind, load_json(path), path=path)
 

@@ -49,6 +49,18 @@ def parse_bytes(text: str) -> int:
     return int(size)
 
 
+def size_text(size: float) -> str:
+    """Bytes in the largest binary unit that leaves a number of at least 1.
+
+    >>> size_text(4 * 2**30), size_text(70272)
+    ('4 GiB', '68.6 KiB')
+    """
+    for unit, scale in (("TiB", 2**40), ("GiB", 2**30), ("MiB", 2**20), ("KiB", 2**10)):
+        if size >= scale:
+            return f"{size / scale:.3g} {unit}"
+    return f"{size:.0f} B"
+
+
 @dataclass(frozen=True)
 class Fit:
     """What fits.

@@ -17,7 +17,7 @@ from html import escape
 from typing import Final
 
 from attnscope.plan.bytes import sequence_bytes
-from attnscope.plan.fit import corners, largest_context
+from attnscope.plan.fit import corners, largest_context, size_text
 from attnscope.plan.model import Model
 
 WIDTH, HEIGHT = 860, 520
@@ -34,18 +34,6 @@ class Curve:
 
     label: str
     model: Model
-
-
-def size_text(size: float) -> str:
-    """Bytes in the largest binary unit that leaves a number of at least 1.
-
-    >>> size_text(4 * 2**30), size_text(70272)
-    ('4 GiB', '68.6 KiB')
-    """
-    for unit, scale in (("TiB", 2**40), ("GiB", 2**30), ("MiB", 2**20), ("KiB", 2**10)):
-        if size >= scale:
-            return f"{size / scale:.3g} {unit}"
-    return f"{size:.0f} B"
 
 
 @dataclass(frozen=True)

@@ -24,7 +24,6 @@ from typing import Any, Final
 
 from attnscope.errors import ConfigError
 from attnscope.plan.fields import Fields
-from attnscope.plan.gguf_header import MAGIC, read_header
 from attnscope.plan.model import Heads, Layer, Model
 from attnscope.plan.numbers import model_format
 
@@ -98,6 +97,8 @@ def from_files(path: Path) -> Weights | None:
 
 
 def _from_gguf(path: Path) -> Weights | None:
+    from attnscope.plan.gguf_header import MAGIC, read_header
+
     with path.open("rb") as file:
         if file.read(4) != MAGIC:
             return None
