@@ -77,6 +77,19 @@ def test_a_sink_is_not_chosen(trace: Trace) -> None:
     assert chosen.head != 0
 
 
+def test_what_comes_from_the_first_token_does_not_count(
+    trace: Trace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever the first token or the query itself brings, another token decides."""
+
+    def row(trace: Trace, layer: int, head: int, query: int) -> list[Attended]:
+        key = {0: 0, 1: query, 2: 3}.get(head, 5)
+        return [Attended(query, key, 0.9, {2: 1.0}.get(head, 0.5) if 0 < head != 1 else 50.0)]
+
+    monkeypatch.setattr(gather, "row", row)
+    assert gather.choose(trace, layer=1, head=None, query=None)[0].head == 2
+
+
 def test_what_is_named_is_shown(trace: Trace) -> None:
     chosen, found = gather.choose(trace, layer=1, head=2, query=5)
     assert (chosen.layer, chosen.head, chosen.query, chosen.why) == (1, 2, 5, None)
