@@ -216,8 +216,13 @@ def parts(problem: Problem, *, budget: int | None = None, align: int = 1) -> Ite
                 problem=problem, batch=batch, groups=some, heads=heads,
                 q=problem.q.detach()[batch, heads].unflatten(1, (-1, n)), k=k, v=v,
                 first=first[of], end=end[of], bands=bands,
-                finite=bool(k.isfinite().all()) and bool(v.isfinite().all()),
+                finite=_finite(k) and _finite(v),
             )  # fmt: skip
+
+
+def _finite(values: torch.Tensor) -> bool:
+    """Whether no number is NaN or infinite, without a second tensor of their size."""
+    return not values.numel() or all(bool(x.isfinite()) for x in torch.aminmax(values))
 
 
 def _bands(first: torch.Tensor, end: torch.Tensor, *, numbers: int, align: int) -> Iterator[Band]:

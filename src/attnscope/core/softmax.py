@@ -25,6 +25,20 @@ from attnscope.core.statistics import Moments
 FLOOR: Final = -1000.0
 """exp is 0 here in every dtype; a score of -inf is raised to it, because 0 * -inf is NaN."""
 
+PIECE: Final = 1 << 19
+"""PyTorch sums float32 into float64 through a copy of all of it on the CPU; pieces are small."""
+
+
+def wide_sum(values: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
+    """The sum over the last axis in another dtype; memory of PIECE numbers, not of all."""
+    if values.dtype == dtype or values.numel() <= PIECE:
+        return values.sum(-1, dtype=dtype)
+    lines = values.numel() // values.shape[-1]
+    total = torch.zeros(values.shape[:-1], dtype=dtype, device=values.device)
+    for piece in values.split(max(1, PIECE // lines), dim=-1):
+        total += piece.sum(-1, dtype=dtype)
+    return total
+
 
 def exponentials(
     scores: torch.Tensor,
@@ -65,16 +79,16 @@ def exponentials(
     if "tilted" in need:
         scores.clamp_(min=FLOOR)
         torch.exp(scores, out=spare)
-        tilted = scores.mul_(spare).sum(-1, dtype=dtype)
+        tilted = wide_sum(scores.mul_(spare), dtype)
         scores, spare = spare, scores
     else:
         scores.exp_()
     sums: dict[str, torch.Tensor] = {}
     if "square" in need or "cube" in need:
         torch.mul(scores, scores, out=spare)
-        sums["square"] = spare.sum(-1, dtype=dtype)
+        sums["square"] = wide_sum(spare, dtype)
         if "cube" in need:
-            sums["cube"] = spare.mul_(scores).sum(-1, dtype=dtype)
+            sums["cube"] = wide_sum(spare.mul_(scores), dtype)
     wide_reference = reference.to(dtype)
     share = None
     if sink is not None:
@@ -83,7 +97,7 @@ def exponentials(
     moments = Moments(
         reference=wide_reference,
         largest=largest.to(dtype),
-        keys=scores.sum(-1, dtype=dtype),
+        keys=wide_sum(scores, dtype),
         sink=share,
         where=where,
         tilted=tilted,

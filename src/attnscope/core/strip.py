@@ -26,7 +26,7 @@ from attnscope.core.pool import Pool
 from attnscope.core.problem import Attention, Problem
 from attnscope.core.reference import wide
 from attnscope.core.request import ROW_STATISTICS
-from attnscope.core.softmax import exponentials
+from attnscope.core.softmax import exponentials, wide_sum
 from attnscope.core.statistics import Moments, needs, statistics_of
 
 
@@ -194,7 +194,7 @@ def _sums(part: Part, band: Band, e: torch.Tensor, need: frozenset[str]) -> dict
         middle = int(i[len(i) // 2])
         j = torch.arange(band.low, band.high, device=e.device)
         moment = torch.mv(e.view(-1, e.shape[-1]), (middle - j).to(e.dtype)).view(e.shape[:-1])
-        sums["distance"] = moment.to(dtype) + (i - middle) * e.sum(-1, dtype=dtype)
+        sums["distance"] = moment.to(dtype) + (i - middle) * wide_sum(e, dtype)
     if "own" in need:
         sums["own"] = _picked(e, i[:, None], band).to(dtype)
     if "previous" in need:
@@ -208,7 +208,7 @@ def _sums(part: Part, band: Band, e: torch.Tensor, need: frozenset[str]) -> dict
         ahead = torch.arange(request.sink_keys, device=e.device)
         sums["begun"] = _picked(e, of[:, band.rows, None] + ahead, band).to(dtype)
     if "repeat" in need:
-        sums["repeat"] = (e * _follows_repeat(part, band, i)).sum(-1, dtype=dtype)
+        sums["repeat"] = wide_sum(e * _follows_repeat(part, band, i), dtype)
     return sums
 
 
