@@ -13,8 +13,9 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from trace_samples import Case, sign_text, trace
 
@@ -133,6 +134,8 @@ _FREE = {"model", "about", "created", "attnscope", "mode", "prompt_tokens"}
 
 
 @settings(max_examples=250, deadline=None)
+@example(("layers", 0, "softcap"), 1160.0)
+@example(("layers", 0, "scale"), 0.51)
 @given(st.sampled_from(paths(_HEADER)), json_values)
 def test_a_signed_header_with_any_field_changed(place: tuple[Any, ...], value: Any) -> None:
     """A maker who signs may tell another story, but never crash the reader or corrupt weights."""
@@ -155,7 +158,16 @@ def test_a_signed_header_with_any_field_changed(place: tuple[Any, ...], value: A
     if not opened.layers or not opened.layers[0].has_map:
         return  # a signed trace of fewer layers is a trace
     for head in range(4):
-        assert opened.weights(0, head).tobytes() == _ANSWERS[4 + head]
+        found = outcome(lambda head=head: opened.weights(0, head))
+        if is_clear(found):
+            return  # its rows do not sum to what they should
+        if place[-1] in ("scale", "softcap"):
+            # A signed number that moves every row's sum by less than its rounding cannot be told
+            # from the true one; some 1e-5 here, and every row (also those of one key) must pass.
+            true = np.frombuffer(_ANSWERS[4 + head], found.dtype).reshape(found.shape)
+            np.testing.assert_allclose(found, true, atol=1e-4, rtol=0)
+        else:
+            assert found.tobytes() == _ANSWERS[4 + head]
 
 
 @settings(max_examples=100, deadline=None)
