@@ -31,7 +31,9 @@ class Fields:
     def fail(self, name: str, expected: str) -> TraceError:
         """The complaint about one field."""
         came = short(self.value[name]) if name in self.value else "nothing"
-        return TraceError(f"{self.where}: {name}: expected {expected}, got {came}.")
+        # A name may come from the file itself, and hold what no terminal can print.
+        shown = name if name.isprintable() and len(name) <= 64 else short(name)
+        return TraceError(f"{self.where}: {shown}: expected {expected}, got {came}.")
 
     def string(self, name: str, *, optional: bool = False) -> Any:
         """A string that can be written as UTF-8."""
