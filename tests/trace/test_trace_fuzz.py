@@ -136,6 +136,10 @@ _FREE = {"model", "about", "created", "attnscope", "mode", "prompt_tokens"}
 @settings(max_examples=250, deadline=None)
 @example(("layers", 0, "softcap"), 1160.0)
 @example(("layers", 0, "scale"), 0.51)
+@example(("layers", 0, "scale"), 3.9e37)
+@example(("layers", 0, "scale"), 1e300)
+@example(("layers", 0, "softcap"), 1e300)
+@example(("layers", 0, "softcap"), 1e-300)
 @example(("about",), {"\ud7fc": []})
 @given(st.sampled_from(paths(_HEADER)), json_values)
 def test_a_signed_header_with_any_field_changed(place: tuple[Any, ...], value: Any) -> None:

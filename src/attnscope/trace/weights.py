@@ -72,18 +72,19 @@ def weights(rows: Rows) -> np.ndarray:
     >>> weights(Rows(one, one, *span, np.ones(1, np.float32), 0, 1.0))
     array([[1.]], dtype=float32)
     """
-    scores = rows.q @ rows.k.T
-    scores *= rows.q.dtype.type(rows.scale)
-    if rows.softcap is not None:
-        cap = rows.q.dtype.type(rows.softcap)
-        scores /= cap
-        np.tanh(scores, out=scores)
-        scores *= cap
-    hidden = ~rows.visible()
-    if rows.bias is not None:
-        scores += rows.bias
-    scores[hidden] = -np.inf
-    with np.errstate(over="ignore", invalid="ignore"):
+    # A number of the header may be absurd; what overflows here is caught as a wrong row.
+    with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+        scores = rows.q @ rows.k.T
+        scores *= rows.q.dtype.type(rows.scale)
+        if rows.softcap is not None:
+            cap = rows.q.dtype.type(rows.softcap)
+            scores /= cap
+            np.tanh(scores, out=scores)
+            scores *= cap
+        hidden = ~rows.visible()
+        if rows.bias is not None:
+            scores += rows.bias
+        scores[hidden] = -np.inf
         scores -= rows.logsumexp[:, None].astype(scores.dtype)
         np.exp(scores, out=scores)
     scores[hidden] = 0
@@ -103,7 +104,7 @@ def wrong_rows(rows: Rows, found: np.ndarray) -> np.ndarray:
     lse = rows.logsumexp.astype(np.float64)
     empty = ~rows.visible().any(axis=1)
     reach = np.linalg.norm(rows.q.astype(np.float64), axis=1)
-    with np.errstate(over="ignore"):
+    with np.errstate(over="ignore", invalid="ignore"):
         widest = np.sqrt(np.einsum("nd,nd->n", rows.k, rows.k).max(initial=0), dtype=np.float64)
         size = abs(rows.scale) * reach * widest
     width = rows.q.shape[1]
