@@ -42,7 +42,7 @@ def lengths(text: str) -> list[int]:
 def measure(model: str, tokens: list[int], *, pairs: int, memory: bool) -> list[dict[str, Any]]:
     """A row per length, as the JSON contract says."""
     from attnscope.capture.models import load
-    from attnscope.capture.prompt import check_length
+    from attnscope.capture.prompt import check_length, context_of
     from attnscope.capture.timing import (
         EAGER_MOST,
         forward,
@@ -54,7 +54,7 @@ def measure(model: str, tokens: list[int], *, pairs: int, memory: bool) -> list[
     loaded = load(model)
     rows = []
     for count in tokens:
-        check_length(loaded.model.config.get_text_config(), count)
+        check_length(context_of(loaded.model.config.get_text_config()), count)
         ids = sample_ids(loaded.tokenizer, count)
         row: dict[str, Any] = {"model": model, "tokens": count}
         calls = max(1, 512 // count)
