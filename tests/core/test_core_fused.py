@@ -122,3 +122,55 @@ def test_a_change_of_any_source_changes_the_cache() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.split() == ["True", "True"]
+
+
+@pytest.mark.parametrize("sign", [1.0, -1.0])
+@pytest.mark.parametrize("sinks", [None, 30.0])
+@pytest.mark.parametrize("queries", [1, 40])
+def test_scores_that_rise_or_fall_from_tile_to_tile(
+    queries: int, sinks: float | None, sign: float
+) -> None:
+    """The largest score moves by more than 20 from each tile of 256 keys to the next."""
+    keys, width = 1200, 8
+    q, k, v = qkv(batch=1, heads=2, groups=1, queries=queries, keys=keys, width=width)
+    slope = torch.linspace(0, sign * 12, keys)[:, None] * torch.ones(width)
+    q, k = q.abs() + 1, k * 0.3 + slope
+    options = {
+        "statistics": Request.of("all", tokens=torch.arange(keys) % 5, rows=(-1,)),
+        "sinks": None if sinks is None else torch.full((2,), sign * sinks),
+    }
+    ours = attend(q, k, v, impl="fused", **options)
+    exact = attend(
+        q.double(), k.double(), v.double(), impl="strip",
+        **options | {"sinks": None if sinks is None else options["sinks"].double()},
+    )  # fmt: skip
+    assert float(exact["max_logit"].max()) > 20 or sign < 0
+    # Scores of 60 carry a rounding of 4e-6 each, and weights with them.
+    torch.testing.assert_close(ours.output.double(), exact.output, rtol=1e-4, atol=1e-4)
+    for name, value in ours.statistics.items():
+        torch.testing.assert_close(
+            value.double(), exact[name].double(), rtol=2e-4, atol=2e-4, msg=name
+        )
+    assert ours.rows is not None
+    assert exact.rows is not None
+    torch.testing.assert_close(ours.rows.double(), exact.rows, rtol=1e-3, atol=1e-5)
+
+
+@pytest.mark.parametrize("queries", [1, 9])
+def test_a_row_of_lowest_finite_numbers_is_uniform_and_one_of_infinity_empty(queries: int) -> None:
+    """Some masks add the lowest float32 where others add minus infinity; PyTorch tells them apart."""
+    q, k, v = qkv(queries=queries, keys=30)
+    bias = torch.zeros(1, 1, queries, 30)
+    bias[..., 0, :] = torch.finfo(torch.float32).min
+    lowest = attend(q, k, v, bias=bias, causal=False, statistics="max_weight", impl="fused")
+    torch.testing.assert_close(
+        lowest.output[:, :, 0],
+        v.mean(2).repeat_interleave(q.shape[1] // v.shape[1], 1),
+        rtol=1e-5,
+        atol=1e-6,
+    )
+    assert not lowest.empty.any()
+    bias[..., 0, :] = -torch.inf
+    hidden = attend(q, k, v, bias=bias, causal=False, statistics="max_weight", impl="fused")
+    assert hidden.empty[:, :, 0].all()
+    assert not hidden.output[:, :, 0].any()

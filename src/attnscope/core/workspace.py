@@ -9,11 +9,16 @@ Not here: anything about attention.
 
 from __future__ import annotations
 
+import ctypes
+import functools
+import itertools
 import os
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from pathlib import Path
 
 import numpy as np
 import torch
@@ -44,6 +49,7 @@ class Workspace:
 _lock = threading.Lock()
 _idle: list[Workspace] = []
 _crew: ThreadPoolExecutor | None = None
+_forked = False
 
 
 @contextmanager
@@ -67,14 +73,26 @@ def release() -> int:
 
 
 def crew(work: Callable[[int], None], threads: int) -> None:
-    """Run `work(0)`, ..., `work(threads - 1)` at the same time; the caller's thread is number 0.
+    """Run `work(0)`, ..., `work(threads - 1)` at the same time, in PyTorch's own threads if we can.
+
+    PyTorch's OpenMP threads stay awake for a while after an operation, waiting for the next, and
+    threads of our own would have to share their cores with them.
 
     Raises: what `work` raises, once all have ended.
     """
-    global _crew
     if threads <= 1:
         work(0)
         return
+    team = _team()
+    if team is not None:
+        team(work, threads)
+    else:
+        _in_python_threads(work, threads)
+
+
+def _in_python_threads(work: Callable[[int], None], threads: int) -> None:
+    """The same in threads of our own; the caller's is number 0."""
+    global _crew
     with _lock:
         if _crew is None:
             _crew = ThreadPoolExecutor(64, thread_name_prefix="attnscope")
@@ -87,6 +105,41 @@ def crew(work: Callable[[int], None], threads: int) -> None:
             other.result()
 
 
+@functools.cache
+def _team() -> Callable[[Callable[[int], None], int], None] | None:
+    """A way to run work in the OpenMP threads that PyTorch uses, or None where it is not GNU's.
+
+    `GOMP_parallel(function, data, threads, flags)` of the libgomp that PyTorch brings along is what
+    a compiler calls for an OpenMP region, so the team is the same one. Each thread comes back into
+    Python for the moment it takes to enter compiled code.
+    """
+    if sys.platform != "linux" or "OpenMP" not in torch.__config__.parallel_info() or _forked:
+        return None
+    home = Path(torch.__file__).parent
+    found = [*home.glob("lib/libgomp*.so*"), *home.parent.glob("torch.libs/libgomp*.so*")]
+    if len(found) != 1:
+        return None
+    library = ctypes.CDLL(str(found[0]))
+    region = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
+
+    def run(work: Callable[[int], None], threads: int) -> None:
+        numbers, failed = itertools.count(), []
+
+        def one(_data: int | None) -> None:
+            # A team may have fewer threads than asked for; every number is taken all the same.
+            try:
+                while (number := next(numbers)) < threads:
+                    work(number)
+            except BaseException as error:  # it cannot pass through compiled code by itself
+                failed.append(error)
+
+        library.GOMP_parallel(region(one), None, ctypes.c_uint(threads), ctypes.c_uint(0))
+        if failed:
+            raise failed[0]
+
+    return run
+
+
 def cpu_threads() -> int:
     """How many threads PyTorch uses, and so do we."""
     return torch.get_num_threads()
@@ -94,9 +147,10 @@ def cpu_threads() -> int:
 
 def _after_fork() -> None:
     """A forked child has none of its parent's threads and must not wait for its locks."""
-    global _crew, _lock
-    _lock, _crew = threading.Lock(), None
+    global _crew, _lock, _forked
+    _lock, _crew, _forked = threading.Lock(), None, True
     _idle.clear()
+    _team.cache_clear()
 
 
 if hasattr(os, "register_at_fork"):
