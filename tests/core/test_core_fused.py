@@ -158,7 +158,7 @@ def test_scores_that_rise_or_fall_from_tile_to_tile(
 
 @pytest.mark.parametrize("queries", [1, 9])
 def test_a_row_of_lowest_finite_numbers_is_uniform_and_one_of_infinity_empty(queries: int) -> None:
-    """Some masks add the lowest float32 where others add minus infinity; PyTorch tells them apart."""
+    """Some masks add the lowest float32, others minus infinity; PyTorch tells them apart."""
     q, k, v = qkv(queries=queries, keys=30)
     bias = torch.zeros(1, 1, queries, 30)
     bias[..., 0, :] = torch.finfo(torch.float32).min
