@@ -35,14 +35,17 @@ QKV = tuple[torch.Tensor, torch.Tensor, torch.Tensor]
 
 
 def random_qkv(shape: tuple[int, int, int], queries: int, keys: int, dtype: torch.dtype) -> QKV:
-    """As a model lays them out: [B, T, H, D] in memory, viewed as [B, H, T, D]."""
+    """As a model lays them out: [B, T, H, D] in memory, viewed as [B, H, T, D].
+
+    In decode keys and values come from a cache, which is [B, G, S, D] in memory.
+    """
     heads, groups, width = shape
     generator = torch.Generator().manual_seed(0)
     sizes = ((queries, heads), (keys, groups), (keys, groups))
     q, k, v = (
         torch.randn(1, n, h, width, generator=generator).to(dtype).transpose(1, 2) for n, h in sizes
     )
-    return q, k, v
+    return (q, k.contiguous(), v.contiguous()) if queries == 1 else (q, k, v)
 
 
 def captured_qkv(name: str, tokens: int, layer: int) -> tuple[QKV, float]:

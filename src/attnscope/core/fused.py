@@ -173,7 +173,7 @@ def attend_fused(problem: Problem) -> Attention:
     work = 2.0 * B * H * T * (plan.packed_high - plan.packed_low) * (plan.width + E)
     threads = 1 if work < SMALL else cpu_threads()
     if not B * H * T:
-        return _attention(problem, plan, results, np.zeros((B, H, S)))
+        return _attention(problem, plan, results, torch.zeros(B, H, S))
     decode = T * (H // plan.groups) <= FEW_ROWS
     with borrow() as space:
         # Each head is finished by one thread in decode, so one line per head is enough there.
@@ -184,7 +184,8 @@ def attend_fused(problem: Problem) -> Attention:
             _run_prefill(
                 inputs, plan, results, received, threads, space, _most_slots(problem, plan)
             )
-        seen_by_key = received.sum(axis=0) if plan.received else received[0]
+        one = received[0] if len(received) == 1 else received.sum(axis=0)
+        seen_by_key = torch.from_numpy(one).to(torch.float32)  # a copy: the memory goes back
     if not results.odd[0]:
         return _attention(problem, plan, results, seen_by_key)
     # The vector loops compare scores, and multiply keys out of sight by 0: with a NaN or an
@@ -307,13 +308,13 @@ def _run_decode(
     crew(lambda n: decode_worker(inputs, plan, shared, scratch[n], results, counters), threads)
 
 
-def _attention(problem: Problem, plan: Plan, results: Results, received: np.ndarray) -> Attention:
+def _attention(problem: Problem, plan: Plan, results: Results, received: torch.Tensor) -> Attention:
     """Bring what the threads wrote to the form that `attend` returns."""
     output = torch.from_numpy(results.out).transpose(1, 2).to(problem.v.dtype)
     statistics = {}
     for name in problem.request.names:
         if name == "received":
-            statistics[name] = torch.from_numpy(received).float()
+            statistics[name] = received
         elif name == "argmax":
             statistics[name] = torch.from_numpy(results.where)
         else:
