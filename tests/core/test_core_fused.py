@@ -5,6 +5,7 @@ from __future__ import annotations
 import concurrent.futures
 import subprocess
 import sys
+import threading
 
 import pytest
 import torch
@@ -174,3 +175,56 @@ def test_a_row_of_lowest_finite_numbers_is_uniform_and_one_of_infinity_empty(que
     hidden = attend(q, k, v, bias=bias, causal=False, statistics="max_weight", impl="fused")
     assert hidden.empty[:, :, 0].all()
     assert not hidden.output[:, :, 0].any()
+
+
+def test_no_strip_begins_before_all_keys_are_packed() -> None:
+    """A worker that finds the packing taken by others waits until they say that it is done."""
+    q, k, v = qkv(batch=1, heads=2, groups=1, queries=40, width=8)
+    nothing = dict.fromkeys(("scale", "documents", "mask", "bias", "softcap", "sinks"))
+    problem = pose(q, k, v, causal=True, window=None, request=Request.of(None), **nothing)
+    attend(q, k, v, impl="fused")  # compiled before the clock runs
+    waited = threading.Event()
+    real = fused.workers.prefill_worker
+
+    def taken_by_others(inputs, plan, scratch, results, counters):  # type: ignore[no-untyped-def]
+        packing = int(plan.batch * plan.groups)  # one chunk each: 40 keys
+        counters[0] = packing
+        done = threading.Event()
+        worker = threading.Thread(
+            target=lambda: (real(inputs, plan, scratch, results, counters), done.set())
+        )
+        worker.start()
+        if not done.wait(0.3):
+            waited.set()
+        counters[1] = packing
+        worker.join()
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(fused.workers, "prefill_worker", taken_by_others)
+        fused.attend_fused(problem)
+    assert waited.is_set()
+
+
+@pytest.mark.parametrize("ids", [[-7, 3, -7, 3], [2**40, 5, 2**40, 5]])
+def test_token_ids_may_be_any_integers(ids: list[int]) -> None:
+    q, k, v = qkv(queries=4)
+    given = attend(q, k, v, impl="fused", statistics=Request.of("all", tokens=torch.tensor(ids)))
+    plain = torch.tensor([0, 1, 0, 1])
+    expected = attend(q, k, v, impl="fused", statistics=Request.of("all", tokens=plain))
+    assert expected["induction_mass"].any()
+    assert torch.equal(given["induction_mass"], expected["induction_mass"])
+
+
+def test_small_weights_are_numbers_and_not_nothing() -> None:
+    """exp(-80) is a float32: a key that far below the largest still has its weight."""
+    q = torch.ones(1, 1, 1, 1)
+    k = torch.tensor([0.0, -20.0, -50.0, -80.0, -200.0]).view(1, 1, 5, 1)
+    for keys in (k, k.repeat(1, 1, 4, 1)[:, :, :20]):
+        found = attend(
+            q.expand(1, 1, 1, 1), keys, keys, scale=1.0, impl="fused",
+            statistics=Request(rows=(0,)),
+        )  # fmt: skip
+        assert found.rows is not None
+        exact = keys.double().flatten().softmax(0)
+        torch.testing.assert_close(found.rows.double().flatten()[:4], exact[:4], rtol=2e-5, atol=0)
+        assert found.rows.flatten()[4] == 0
