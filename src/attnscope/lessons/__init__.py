@@ -1,0 +1,1 @@
+"""Every number and every experiment of the course, computed."""
