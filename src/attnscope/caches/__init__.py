@@ -4,6 +4,7 @@
     window.py  the last keys and values of a window     stops growing
     latent.py  a latent and a rotated key per token     grows, but slowly (MLA)
     state.py   a recurrent state, a few inputs          never grows
+    track.py   the growing buffer that the first three are made of
 
 The idea: `append` takes what is new and returns all that is in sight, in order of position, so that
 prefill, chunked prefill and decode are the same call.
@@ -29,7 +30,8 @@ class Cache(Protocol):
 
     `length` counts the tokens that were ever given, which is the position of the next one, whatever
     is still held. `nbytes` are the bytes of what is held (not of spare room, which `allocated`
-    adds). `clear` forgets everything.
+    adds). `rewind` forgets the tokens from a position on, as far as what is left still serves, and
+    says so where it does not. `clear` forgets everything.
     """
 
     @property
@@ -40,5 +42,7 @@ class Cache(Protocol):
 
     @property
     def allocated(self) -> int: ...
+
+    def rewind(self, length: int) -> None: ...
 
     def clear(self) -> None: ...
