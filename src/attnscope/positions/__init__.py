@@ -1,5 +1,25 @@
-"""Where a token stands, told to q and k."""
+"""Where a token stands, told to q and k.
 
-from attnscope.positions.rope import Rope, rotate
+rope.py      turning pairs of numbers, full or in part
+scaled.py    frequencies stretched for longer texts
+config.py    the fields of a config.json, old style or new
+families.py  what a family's config means where it does not say
+"""
 
-__all__ = ["Rope", "rotate"]
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from attnscope.positions.rope import Rope, rotate, yarn_mscale
+
+__all__ = ["Rope", "rotate", "yarn_mscale"]
+
+
+def __getattr__(name: str) -> Any:
+    """The names come when somebody asks; so `python -m` finds rope.py fresh."""
+    if name in __all__:
+        from attnscope.positions import rope
+
+        return getattr(rope, name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
