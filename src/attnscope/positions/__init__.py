@@ -11,9 +11,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from attnscope.positions.rope import Rope, rotate, yarn_mscale
+    from attnscope.positions.rope import Rope, Turn, rotate, yarn_mscale
 
-__all__ = ["Rope", "rotate", "yarn_mscale"]
+__all__ = ["Rope", "Turn", "rotate", "yarn_mscale"]
 
 
 def __getattr__(name: str) -> Any:

@@ -20,13 +20,10 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from attnscope.errors import ConfigError
-from attnscope.positions.families import FAMILIES
+from attnscope.positions.families import FAMILIES, GEMMA, SPLIT, Part
 
 ALIASES: Final = {"su": "longrope", "mrope": "default"}
 """Older names. With text alone the three axes of mrope stand at the same position: plain RoPE."""
-
-WITH_LENGTH: Final = ("yarn", "llama3", "longrope")
-"""Kinds that know the length of the first training."""
 
 KNOWN: Final = frozenset({
     "rope_theta", "partial_rotary_factor", "factor", "original_max_position_embeddings",
@@ -114,88 +111,87 @@ def read(
 
     Raises:
         ConfigError: a field is lacking, contradicts another, or is unknown.
+        TypeError: config is not a mapping.
     """
+    if not isinstance(config, Mapping):
+        raise TypeError(f"config: expected the mapping of a config.json, got {type(config)}")
     outer = config
     if isinstance(config.get("text_config"), Mapping):
         config = config["text_config"]
-    family = str(config.get("model_type") or outer.get("model_type") or "unnamed")
-    default = FAMILIES.get(family, {})
-    values = _of_layer(config, default, layer_type, family)
+    family = str(config.get("model_type") or outer.get("model_type") or "an unnamed family")
+    values = _of_layer(config, layer_type, family)
     kind = str(values.get("rope_type") or values.get("type") or "default")
     kind = ALIASES.get(kind, kind)
-    longest = config.get("max_position_embeddings")
-    if kind in WITH_LENGTH:
-        first = config.get("original_max_position_embeddings")
-        if first is not None and not _by_layer(config.get("rope_parameters")):
-            values["original_max_position_embeddings"] = first
-    odd = sorted(set(values) - KNOWN - HARMLESS)
-    if odd:
-        raise ConfigError(
-            f"config of {family}: RoPE field {odd[0]!r} is not known here; remove it if it changes "
-            f"nothing. Known are {', '.join(sorted(KNOWN))}"
-        )
     head, rotary = _widths(config, values, width, kind, family)
-    return Fields(kind, head, rotary, values, longest, family)
+    return Fields(kind, head, rotary, values, config.get("max_position_embeddings"), family)
 
 
-def _by_layer(parameters: object) -> list[str]:
-    """The layer types of a nested `rope_parameters`, if it is nested."""
-    if not isinstance(parameters, Mapping):
-        return []
-    return [
-        key for key, value in parameters.items()
-        if isinstance(value, Mapping) or (value is None and key.endswith("attention"))
-    ]  # fmt: skip
-
-
-def _of_layer(
-    config: Mapping[str, Any], default: Mapping[str, Any], layer_type: str | None, family: str
-) -> dict[str, Any]:
-    """The fields of one type of layer, defaults filled in."""
+def _of_layer(config: Mapping[str, Any], layer_type: str | None, family: str) -> dict[str, Any]:
+    """The fields of one type of layer: its own, then the config's, then the family's."""
     new, old = config.get("rope_parameters") or {}, config.get("rope_scaling") or {}
     for name, given in (("rope_parameters", new), ("rope_scaling", old)):
         if not isinstance(given, Mapping):
             raise ConfigError(f"config of {family}: {name}: expected an object, got {given!r}")
-    local = config.get("rope_local_base_freq")
-    types = _by_layer(new) or (
-        ["full_attention", "sliding_attention"] if local is not None else _by_layer(default)
-    )
-    if types and layer_type not in types:
-        named = f"got {layer_type!r}" if layer_type else "none was named"
-        raise ConfigError(
-            f"config of {family}: RoPE differs by layer type, and {named}; give layer_type, one of "
-            f"{', '.join(sorted(types))}"
-        )
-    if _by_layer(default):
-        default = default.get(str(layer_type), {})
-    own: Mapping[str, Any]
-    if _by_layer(new):
-        own = new[str(layer_type)]
-        if own is None:
+    parts = SPLIT.get(family) or (GEMMA if config.get("rope_local_base_freq") is not None else {})
+    nested = [key for key, value in new.items() if isinstance(value, Mapping)]
+    nested += [key for key, value in new.items() if nested and value is None]
+    layer_type = _chosen(layer_type, nested or list(parts), new if nested else {}, family)
+    part = parts.get(layer_type)
+    entry: Mapping[str, Any] = {}
+    if nested:
+        entry = new[layer_type]
+        if entry is None:
             raise ConfigError(f"config of {family}: layers of type {layer_type} have no RoPE")
-    else:
+    elif part is None or part.scaled:
         _agree(new, old, family)
-        sliding = bool(types) and layer_type == "sliding_attention"
-        own = {} if sliding else {**new, **old}
-        if sliding and local is not None:
-            default = {**default, "rope_theta": local}
-    values = {key: value for key, value in own.items() if value is not None}
-    if not (types and layer_type == "sliding_attention" and not values):
-        for name in ("rope_theta", "partial_rotary_factor"):
-            if config.get(name) is not None:
-                values.setdefault(name, config[name])
-    # A family's whole default stands for a config that says nothing of scaling; one that does say
-    # takes only what every kind has.
-    scaled = any(name in own for name in ("rope_type", "type", "factor"))
-    for name, value in default.items():
-        if not scaled or name in ("rope_theta", "partial_rotary_factor"):
-            values.setdefault(name, value)
+        entry = {**new, **old}
+    values = {name: value for name, value in entry.items() if value is not None}
+    theta = part.theta if part else "rope_theta"
+    for name, field in (
+        ("rope_theta", theta),
+        ("partial_rotary_factor", "partial_rotary_factor"),
+    ):
+        if config.get(field) is not None:
+            values.setdefault(name, config[field])
+    first = config.get("original_max_position_embeddings")
+    if first is not None and entry and not nested:
+        # Phi 3 writes it outside, and there it has precedence.
+        values["original_max_position_embeddings"] = first
+    for name, value in _defaults(family, part, values).items():
+        values.setdefault(name, value)
     if "rope_theta" not in values:
         raise ConfigError(
-            f"config of {family}: has no rope_theta, and {family} is no family whose default is "
-            "known; add it"
+            f"config of {family}: has no {theta}, and {family} is not among the families whose "
+            "default is known; add it"
         )
     return values
+
+
+def _chosen(
+    layer_type: str | None, types: list[str], entries: Mapping[str, Any], family: str
+) -> str:
+    """The layer type to read, where a config tells them apart."""
+    if not types or layer_type in types:
+        return str(layer_type)
+    if layer_type is None and entries and all(entries[key] == entries[types[0]] for key in types):
+        return types[0]
+    named = "none was named" if layer_type is None else f"{layer_type!r} is none of them"
+    raise ConfigError(
+        f"config of {family}: RoPE differs by type of layer, and {named}; give layer_type, one of "
+        f"{', '.join(sorted(types))}"
+    )
+
+
+def _defaults(family: str, part: Part | None, values: Mapping[str, Any]) -> Mapping[str, Any]:
+    """What the family's config class fills in."""
+    if part is not None:
+        return {"rope_theta": part.default, **part.more} if part.default else part.more
+    default = FAMILIES.get(family, {})
+    if {"rope_type", "type"} & set(values):
+        # It says how to scale, so the family's own way of scaling is not meant.
+        general = ("rope_theta", "partial_rotary_factor")
+        return {name: value for name, value in default.items() if name in general}
+    return default
 
 
 def _agree(new: Mapping[str, Any], old: Mapping[str, Any], family: str) -> None:

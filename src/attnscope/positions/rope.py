@@ -17,7 +17,8 @@ Paper: Su et al. 2021, arXiv 2104.09864, section 3.4.
 
 Keeps: nothing; a cache holds keys that are already turned.
 
-Not here: stretched frequencies (scaled.py), reading configs (config.py).
+Not here: the turning itself (turn.py), stretched frequencies (scaled.py), reading configs
+(config.py).
 """
 
 from __future__ import annotations
@@ -30,84 +31,9 @@ import torch
 
 from attnscope.positions.config import read
 from attnscope.positions.scaled import Beyond, plain_frequencies, scaled, yarn_mscale
+from attnscope.positions.turn import Turn, rotate
 
-__all__ = ["Rope", "rotate", "yarn_mscale"]
-
-HALF = (torch.float16, torch.bfloat16)
-
-
-def rotate(
-    x: torch.Tensor,
-    cos: torch.Tensor,
-    sin: torch.Tensor,
-    *,
-    interleaved: bool = False,
-    trailing: bool = False,
-) -> torch.Tensor:
-    """Turn the pairs of x by the angles whose cosines and sines are given.
-
-    Args:
-        x: [B, H, T, D] or [B, T, D].
-        cos, sin: [T, r/2] or [B, T, r/2], one angle per pair, the same for all heads.
-        interleaved: pairs are neighbours (2m, 2m + 1), and not halves (m, m + r/2).
-        trailing: the last r numbers are turned, and not the first r.
-
-    Returns:
-        The same shape and dtype; the D - r other numbers pass as they are.
-
-    Raises:
-        ValueError: shapes that do not go together.
-
-    Cost: 6 FLOPs per pair, one new tensor.
-
-    >>> x = torch.tensor([[[1.0, 2.0, 0.0, 0.0]]])
-    >>> quarter = torch.tensor([[0.0]]), torch.tensor([[1.0]])
-    >>> rotate(x, *quarter).tolist()
-    [[[-2.0, 1.0, 0.0, 0.0]]]
-    """
-    pairs = cos.shape[-1]
-    _check_rotate(x, cos, sin)
-    if pairs == 0:
-        return x
-    if x.ndim == 4 and cos.ndim == 3:
-        cos, sin = cos.unsqueeze(1), sin.unsqueeze(1)
-    if x.dtype in HALF and cos.dtype in HALF:
-        cos, sin = cos.float(), sin.float()
-    width = x.shape[-1]
-    begin = width - 2 * pairs if trailing else 0
-    if interleaved:
-        one = x[..., begin : begin + 2 * pairs : 2]
-        two = x[..., begin + 1 : begin + 2 * pairs : 2]
-    else:
-        one = x[..., begin : begin + pairs]
-        two = x[..., begin + pairs : begin + 2 * pairs]
-    turned = [one * cos - two * sin, two * cos + one * sin]
-    if interleaved:
-        turned = [torch.stack(turned, dim=-1).flatten(-2)]
-    if turned[0].dtype != x.dtype:
-        turned = [part.to(x.dtype) for part in turned]
-    if 2 * pairs < width:
-        turned = [x[..., :begin], *turned] if trailing else [*turned, x[..., 2 * pairs :]]
-    return torch.cat(turned, dim=-1) if len(turned) > 1 else turned[0]
-
-
-def _check_rotate(x: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor) -> None:
-    if x.ndim not in (3, 4):
-        raise ValueError(f"x: expected [B, H, T, D] or [B, T, D], got shape {list(x.shape)}")
-    if cos.shape != sin.shape or cos.ndim not in (2, 3):
-        raise ValueError(
-            f"cos, sin: expected the same [T, r/2] or [B, T, r/2], got {list(cos.shape)} and "
-            f"{list(sin.shape)}"
-        )
-    if 2 * cos.shape[-1] > x.shape[-1]:
-        raise ValueError(
-            f"cos, sin: {cos.shape[-1]} angles turn {2 * cos.shape[-1]} numbers, but x has "
-            f"{x.shape[-1]} in shape {list(x.shape)}"
-        )
-    if cos.shape[-2] != x.shape[-2] or (cos.ndim == 3 and cos.shape[0] not in (1, x.shape[0])):
-        raise ValueError(
-            f"cos, sin: {list(cos.shape)} do not fit x {list(x.shape)}: T and B must be the same"
-        )
+__all__ = ["Rope", "Turn", "rotate", "yarn_mscale"]
 
 
 @dataclass(frozen=True)
@@ -254,6 +180,24 @@ class Rope:
             self._tensors[key] = torch.tensor(frequencies, dtype=wide, device=positions.device)
         return self._tensors[key]
 
+    def turn(
+        self,
+        positions: torch.Tensor,
+        *,
+        length: int | None = None,
+        dtype: torch.dtype = torch.float32,
+    ) -> Turn:
+        """`tables`, laid out to turn many tensors at the same few positions.
+
+        >>> rope = Rope.plain(8)
+        >>> turn = rope.turn(torch.tensor([7]))
+        >>> q = torch.randn(1, 2, 1, 8)
+        >>> torch.equal(turn(q), rope(q, torch.tensor([7])))
+        True
+        """
+        cos, sin = self.tables(positions, length=length, dtype=dtype)
+        return Turn(cos, sin, interleaved=self.interleaved)
+
     def __call__(
         self,
         x: torch.Tensor,
@@ -262,7 +206,7 @@ class Rope:
         length: int | None = None,
         trailing: bool = False,
     ) -> torch.Tensor:
-        """x turned by its positions. For several x at the same ones, take `tables` once.
+        """x turned by its positions. For several x at the same ones, take `turn` once.
 
         Args:
             x: [B, H, T, D] or [B, T, D].

@@ -32,7 +32,7 @@ from typing import Final
 
 import torch
 
-from attnscope.positions.config import Fields
+from attnscope.positions.config import HARMLESS, KNOWN, Fields
 
 
 @dataclass(frozen=True)
@@ -89,11 +89,17 @@ def scaled(fields: Fields) -> Scaled:
     """The frequencies that a config asks for.
 
     Raises:
-        ConfigError: an unknown kind, or a field that its kind needs is lacking or absurd.
+        ConfigError: an unknown kind or field, or a field that its kind needs is lacking or absurd.
     """
     if fields.kind not in KINDS:
         raise fields.error(
             f"rope_type {fields.kind!r} is not known here; there are {', '.join(sorted(KINDS))}"
+        )
+    odd = sorted(set(fields.values) - KNOWN - HARMLESS)
+    if odd:
+        raise fields.error(
+            f"RoPE field {odd[0]!r} is not known here; remove it if it changes nothing. Known are "
+            f"{', '.join(sorted(KNOWN))}"
         )
     return KINDS[fields.kind](fields)
 
