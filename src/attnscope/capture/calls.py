@@ -182,3 +182,13 @@ def unshifted(result: Attention, shift: int) -> Attention:
         statistics["received"] = statistics["received"][..., shift:]
     rows = None if result.rows is None else result.rows[..., shift:]
     return replace(result, statistics=statistics, rows=rows)
+
+
+def check_counts(model: str, q: torch.Tensor, k: torch.Tensor, *, new: int, total: int) -> None:
+    """Whether a call's queries and keys are the forward's tokens."""
+    if q.shape[2] != new or k.shape[2] > total:
+        raise UnsupportedModelError(
+            f"{model}: its attention has {q.shape[2]} queries and {k.shape[2]} keys for "
+            f"{new} new tokens of {total}; they are not tokens, so a map of tokens "
+            "cannot be drawn."
+        )

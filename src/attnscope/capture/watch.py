@@ -27,6 +27,7 @@ from attnscope.capture.calls import (
     Sequence,
     attend_call,
     check_contained,
+    check_counts,
     cut_of,
     shifted,
     sight_of,
@@ -96,6 +97,7 @@ class Watch:
         self.masks = Masks()
         self.layers: dict[int, _Layer] = {}
         self.tokens: torch.Tensor | None = None
+        self._slices: dict[tuple[int, int, int, int], torch.Tensor] = {}
         self.total, self.step, self.new = 0, 0, 0
         self._sequences = list(sequences) if sequences is not None else None
         self.projections = Projections()
@@ -158,7 +160,7 @@ class Watch:
                 .output.transpose(1, 2)
                 .contiguous()
             )
-        self._check_tokens(q, k)
+        check_counts(self.name, q, k, new=self.new, total=self.total)
         call = Call(module, q, k, v, mask, sight, meaning, keywords, self.total)
         layer = self._layer(index, call)
         projection = self._projection(module, q.shape[1], v.shape[-1])
@@ -215,11 +217,11 @@ class Watch:
         tokens = None
         at, count = call.total - call.sight.keys + cut.keys[0], cut.size[1]
         if "induction_mass" in names and self.tokens is not None:
-            tokens = self.tokens[cut.batch, at : at + count]
+            tokens = self._tokens(cut.batch, at, at + count)
             if at > cut.start:
                 # The key before the first one here tells what the first one follows; it is added
                 # out of sight, for a cache that has dropped it.
-                tokens = self.tokens[cut.batch, at - 1 : at + count]
+                tokens = self._tokens(cut.batch, at - 1, at + count)
                 k, v = (torch.cat([x[:, :, :1], x], dim=2) for x in (k, v))
                 sight = shifted(sight)
         request = Request(
@@ -233,6 +235,11 @@ class Watch:
         result = attend_call((q, k, v), sight, call.meaning, request)
         shift = k.shape[2] - count
         return unshifted(result, shift) if shift else result
+
+    def _tokens(self, batch: slice, low: int, high: int) -> torch.Tensor:
+        """Token ids of some keys; one tensor for all layers, so that repeats are found once."""
+        made = self.tokens[batch, low:high]  # type: ignore[index]
+        return self._slices.setdefault((batch.start, batch.stop, low, high), made)
 
     def _sample(self, call: Call, cut: Cut) -> list[int]:
         """The rows of the call that are compared with the model's own attention."""
@@ -268,8 +275,9 @@ class Watch:
         keep = self.wanted.keep
         pooled = result.map
         if pooled is not None:
-            planes = pooled.mean[row], pooled.max[row], pooled.argmax[row]
-            pooled = PooledMap(pooled.cell, *planes)
+            pooled = PooledMap(
+                pooled.cell, *(x[row] for x in (pooled.mean, pooled.max, pooled.argmax))
+            )
         spans = sight.spans
         return Piece(
             start=call.total - call.q.shape[2] + cut.rows[0] - cut.start,
@@ -302,19 +310,11 @@ class Watch:
             index = found[0]
         return int(index)
 
-    def _check_tokens(self, q: torch.Tensor, k: torch.Tensor) -> None:
-        if q.shape[2] != self.new or k.shape[2] > self.total:
-            raise UnsupportedModelError(
-                f"{self.name}: its attention has {q.shape[2]} queries and {k.shape[2]} keys for "
-                f"{self.new} new tokens of {self.total}; they are not tokens, so a map of tokens "
-                "cannot be drawn."
-            )
-
     def _layer(self, index: int, call: Call) -> _Layer:
         self._flush(but=index)
+        if index in self._done:
+            raise self._twice(index)
         if index not in self.layers:
-            if index in self._done:
-                raise self._twice(index)
             about = self._about(call)
             records = [
                 LayerRecord(index, about, call.meaning.sinks)
@@ -361,13 +361,15 @@ class Watch:
         ids = kwargs.get("input_ids", args[0] if args else None)
         embeds = kwargs.get("inputs_embeds")
         self.masks.forget()
+        self._slices.clear()
         if isinstance(ids, torch.Tensor) and ids.ndim == 2:
             fresh = ids.detach()
             whole = self.total == 0 or self.tokens is not None
             self.new = fresh.shape[1]
             if whole:
                 before = [] if self.tokens is None else [self.tokens]
-                self.tokens = torch.cat([*before, fresh], dim=1)
+                with torch.inference_mode(False):  # it then counts changes, which caches go by
+                    self.tokens = torch.cat([*before, fresh], dim=1)
         elif isinstance(embeds, torch.Tensor):
             self.new, self.tokens = embeds.shape[1], None
         else:
@@ -391,5 +393,4 @@ class Watch:
                         piece.norms = None
             if self.on_layer is not None:
                 self._done.add(index)
-                del self.layers[index]
-                self.on_layer(index, layer.records)
+                self.on_layer(index, self.layers.pop(index).records)

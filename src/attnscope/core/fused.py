@@ -14,11 +14,13 @@ and `attend` with impl="auto" takes strip.py for them.
 
 from __future__ import annotations
 
+import functools
 import math
 from typing import Final
 
 import numpy as np
 import torch
+from torch.utils.weak import WeakTensorKeyDictionary
 
 from attnscope.core import fused_workers as workers
 from attnscope.core.fused_finish import COLUMN_OF
@@ -40,6 +42,9 @@ MOST_IDS: Final = 1 << 20
 
 SMALL: Final = 4_000_000
 """Below so many FLOPs a second thread costs more than it brings."""
+
+TASKS: Final = 4
+"""Decode cuts the keys into so many tasks per thread: few enough to merge, many enough to share."""
 
 FEW_ROWS: Final = 12
 """Up to so many query rows per key head, keys are read where they lie and not packed."""
@@ -71,26 +76,45 @@ def _flat(tensor: torch.Tensor | None, dtype: torch.dtype) -> tuple[np.ndarray, 
     Axes of length one get step zero, so that they broadcast.
     """
     if tensor is None:
-        return np.zeros(0, _NUMPY[dtype]), np.zeros(5, np.int64)
+        return _NOTHING[dtype]
     tensor = tensor.detach().to(dtype)
     while tensor.ndim < 4:
         tensor = tensor[None]
-    offset = tensor.storage_offset()
-    steps = [
-        step if size > 1 else 0 for size, step in zip(tensor.shape, tensor.stride(), strict=True)
-    ]
-    last = offset + sum((n - 1) * s for n, s in zip(tensor.shape, steps, strict=True))
-    flat = torch.as_strided(tensor, (last + 1 if tensor.numel() else 0,), (1,), 0)
-    return flat.numpy(), np.array([offset, *steps], np.int64)
+    sizes, steps, offset = tensor.shape, tensor.stride(), 0
+    if tensor.is_contiguous():
+        flat = tensor.numpy().reshape(-1)
+    else:
+        offset = int(tensor.storage_offset())
+        last = sum((n - 1) * step for n, step in zip(sizes, steps, strict=True))
+        count = offset + last + 1 if tensor.numel() else 0
+        flat = torch.as_strided(tensor, (count,), (1,), 0).numpy()
+    moves = (step if n > 1 else 0 for n, step in zip(sizes, steps, strict=True))
+    return flat, np.array((offset, *moves), np.int64)
 
 
-_NUMPY: Final = {torch.float32: np.float32, torch.uint8: np.uint8}
+Links = tuple[np.ndarray, np.ndarray]
+_NO_LINKS: Final = (np.zeros((1, 0), np.int32), np.zeros((1, 0), np.int32))
+_NO_PLANES: Final = tuple(np.zeros((1, 1, 0, 0), d) for d in (np.float32, np.float32, np.int32))
+_NO_SINKS: Final = np.zeros(0)
+_NO_SLOTS: Final = np.zeros(0, np.int32)
+_NOTHING: Final[dict[torch.dtype, tuple[np.ndarray, np.ndarray]]] = {
+    torch.float32: (np.zeros(0, np.float32), np.zeros(5, np.int64)),
+    torch.uint8: (np.zeros(0, np.uint8), np.zeros(5, np.int64)),
+}
 
 
-def _links(tokens: torch.Tensor | None, keys: int) -> tuple[np.ndarray, np.ndarray]:
+_linked = WeakTensorKeyDictionary()
+"""The links of token tensors that are still about: they are the same for all layers of a model."""
+
+
+def _links(tokens: torch.Tensor | None, keys: int) -> Links:
     """For `induction_mass`: per query the newest key after a repeat, per key the older; [B, S]."""
     if tokens is None:
-        return np.zeros((1, 0), np.int32), np.zeros((1, 0), np.int32)
+        return _NO_LINKS
+    version = -1 if tokens.is_inference() else tokens._version
+    kept = _linked.get(tokens) if version >= 0 else None
+    if kept is not None and kept[:2] == (version, keys):
+        return kept[2]
     ids = tokens.detach().reshape(-1, keys).numpy()
     low, high = (int(ids.min()), int(ids.max())) if ids.size else (0, -1)
     if low < 0 or high >= MOST_IDS:
@@ -98,27 +122,40 @@ def _links(tokens: torch.Tensor | None, keys: int) -> tuple[np.ndarray, np.ndarr
         ids, high = ids.reshape(-1, keys), len(names) - 1
     newest, older = np.empty(ids.shape, np.int32), np.empty(ids.shape, np.int32)
     workers.link_repeats(ids.astype(np.int64), newest, older, np.empty(high + 1, np.int32))
+    if version >= 0:
+        _linked[tokens] = version, keys, (newest, older)
     return newest, older
 
 
 def _plan(problem: Problem) -> Plan:
     """Choose the sizes of strips and tasks."""
-    B, H, G, T, S, D, E = problem.sizes
-    request, names = problem.request, frozenset(problem.request.names)
+    wanted = problem.request
+    return _sized(
+        problem.sizes, problem.spans.extent, problem.scale, problem.softcap or 0.0,
+        (wanted.names, wanted.pool, bool(wanted.rows), wanted.local, wanted.sink_keys),
+    )  # fmt: skip
+
+
+@functools.lru_cache(maxsize=64)
+def _sized(
+    sizes: tuple[int, ...], extent: tuple[int, int, int], scale: float, softcap: float,
+    wanted: tuple[tuple[str, ...], bool, bool, int, int],
+) -> Plan:  # fmt: skip
+    """`_plan` of what it depends on: the same object for all layers of a model, and for a while."""
+    B, H, G, T, S, D, E = sizes
+    asked, pool, full, local, sink_keys = wanted
+    names = frozenset(asked)
     singles = bool(names & SINGLES)
-    keep = singles or "received" in names or request.pool or bool(request.rows)
-    first, end = problem.spans.first.numpy(), problem.spans.end.numpy()
-    seen = end > first
-    low, high = int(first.min(where=seen, initial=S)), int(end.max(where=seen, initial=0))
+    keep = singles or "received" in names or pool or full
+    low, high, widest = extent
     low, high = (low // TILE * TILE, high) if high > low else (0, 0)
     cell = map_cell(T, S)
     heads = H // G
-    widest = int((end - first).max(initial=0))
     rows = max(FEWEST_ROWS, min(MOST_ROWS, STRIP_BYTES // 4 // max(widest, 1)))
     grain = ROWS // math.gcd(heads, ROWS)
     tokens = max(grain, rows // heads // grain * grain)
     unit = tokens
-    if request.pool:
+    if pool:
         tokens = max(cell, tokens // cell * cell) if cell <= tokens else tokens
         if cell > tokens:
             tokens = 1 << (tokens.bit_length() - 1)
@@ -127,11 +164,10 @@ def _plan(problem: Problem) -> Plan:
         batch=B, heads=H, groups=G, queries=T, keys=S, width=D, value_width=E,
         inner=-(-D // UNROLL) * UNROLL, padded=-(-S // COLUMNS) * COLUMNS,
         packed_low=low, packed_high=high, tokens=tokens, unit=unit,
-        slots=(high - low + TILE - 1) // TILE, cell=cell, local=request.local,
-        sink_keys=request.sink_keys, wanted=bool(names), moments=bool(names & MOMENTS),
-        keep=keep, singles=singles, received="received" in names, pool=request.pool,
-        rows=bool(request.rows),
-        scale=np.float32(problem.scale), softcap=np.float32(problem.softcap or 0.0),
+        slots=(high - low + TILE - 1) // TILE, cell=cell, local=local,
+        sink_keys=sink_keys, wanted=bool(names), moments=bool(names & MOMENTS),
+        keep=keep, singles=singles, received="received" in names, pool=pool, rows=full,
+        scale=np.float32(scale), softcap=np.float32(softcap),
     )  # fmt: skip
 
 
@@ -155,52 +191,55 @@ def attend_fused(problem: Problem) -> Attention:
     nothing of T x S but in decode, where T x S is one row per head.
     """
     plan = _plan(problem)
-    inputs = _inputs(problem)
-    B, H, T, S, E = plan.batch, plan.heads, plan.queries, plan.keys, plan.value_width
-    side = (-(-T // plan.cell), -(-S // plan.cell)) if plan.pool else (0, 0)
-    planes = (B, H, *side) if plan.pool else (1, H, 0, 0)
-    results = Results(
-        out=np.empty((B, T, H, E), np.float32),
-        statistics=np.empty((len(COLUMN_OF), B, H, T if plan.wanted else 0), np.float32),
-        where=np.empty((B, H, T if plan.wanted else 0), np.int64),
-        empty=np.empty((B, H, T), np.bool_),
-        odd=np.zeros(1, np.int64),
-        mean=np.full(planes, np.nan, np.float32),
-        most=np.full(planes, np.nan, np.float32),
-        place=np.full(planes, -1, np.int32),
-        rows=np.zeros((B, H, len(_wanted_rows(problem)), S), np.float32),
-    )
+    inputs, results = _inputs(problem), _results(problem, plan)
+    B, H, T, E = plan.batch, plan.heads, plan.queries, plan.value_width
     work = 2.0 * B * H * T * (plan.packed_high - plan.packed_low) * (plan.width + E)
     threads = 1 if work < SMALL else cpu_threads()
     if not B * H * T:
-        return _attention(problem, plan, results, torch.zeros(B, H, S))
-    decode = T * (H // plan.groups) <= FEW_ROWS
+        results.received.fill(0.0)
+        return _attention(problem, plan, results)
     with borrow() as space:
-        # Each head is finished by one thread in decode, so one line per head is enough there.
-        received = _received(space, plan, 1 if decode else threads)
-        if decode:
-            _run_decode(inputs, plan, results, received, threads, space)
+        if T * (H // plan.groups) <= FEW_ROWS:
+            _run_decode(inputs, plan, results, threads, space)
         else:
-            _run_prefill(
-                inputs, plan, results, received, threads, space, _most_slots(problem, plan)
-            )
-        one = received[0] if len(received) == 1 else received.sum(axis=0)
-        seen_by_key = torch.from_numpy(one).to(torch.float32)  # a copy: the memory goes back
+            _run_prefill(inputs, plan, results, threads, space, _most_slots(problem, plan))
     if not results.odd[0]:
-        return _attention(problem, plan, results, seen_by_key)
+        return _attention(problem, plan, results)
     # The vector loops compare scores, and multiply keys out of sight by 0: with a NaN or an
     # infinity about, both mislead. A worker saw one; the strips take the care that it needs.
     return attend_strip(problem)
 
 
+def _results(problem: Problem, plan: Plan) -> Results:
+    """Room for what the threads will write; what nobody asked for gets none."""
+    B, H, T, S, E = plan.batch, plan.heads, plan.queries, plan.keys, plan.value_width
+    planes = _NO_PLANES
+    if plan.pool:
+        shape = (B, H, -(-T // plan.cell), -(-S // plan.cell))
+        planes = np.full(shape, np.nan, np.float32), np.full(shape, np.nan, np.float32)
+        planes = *planes, np.full(shape, -1, np.int32)
+    mean, most, place = planes
+    return Results(
+        out=np.empty((B, T, H, E), np.float32),
+        statistics=np.empty((len(COLUMN_OF), B, H, T if plan.wanted else 0), np.float32),
+        where=np.empty((B, H, T if plan.wanted else 0), np.int64),
+        empty=np.empty((B, H, T), np.bool_),
+        odd=np.zeros(1, np.int64),
+        mean=mean,
+        most=most,
+        place=place,
+        rows=np.zeros((B, H, len(_wanted_rows(problem)), S), np.float32),
+        received=np.empty((B, H, S if plan.received else 0), np.float32),
+    )
+
+
 def _received(space: Workspace, plan: Plan, copies: int) -> np.ndarray:
-    """Zeroed float64 [copies, B, H, S] for the sums over columns, or empty if nobody asked."""
+    """Float64 [copies, B, H, S] for the sums over columns, or empty if nobody asked."""
     shape = (copies, plan.batch, plan.heads, plan.keys)
     if not plan.received:
         return np.zeros((copies, 1, plan.heads, 0))
-    into = space.take("received", math.prod(shape), np.float64)[: math.prod(shape)]
-    into.fill(0.0)
-    return into.reshape(shape)
+    size = math.prod(shape)
+    return space.take("received", size, np.float64)[:size].reshape(shape)
 
 
 def _inputs(problem: Problem) -> Inputs:
@@ -209,24 +248,23 @@ def _inputs(problem: Problem) -> Inputs:
     v, v_at = _flat(problem.v, torch.float32)
     bias, bias_at = _flat(problem.bias, torch.float32)
     mask, mask_at = _flat(problem.mask, torch.uint8)  # type: ignore[arg-type]
-    sinks, spans = problem.sinks, problem.spans
-    T = problem.q.shape[2]
-    slot_of = np.full(T, -1, np.int32)
-    for slot, row in enumerate(_wanted_rows(problem)):
-        slot_of[row] = slot
+    sinks = _NO_SINKS if problem.sinks is None else problem.sinks.detach().double().numpy()
     newest, older = _links(problem.request.tokens, problem.k.shape[2])
+    slot_of = _NO_SLOTS
+    if problem.request.rows:
+        slot_of = np.full(problem.q.shape[2], -1, np.int32)
+        wanted = _wanted_rows(problem)
+        slot_of[wanted] = np.arange(len(wanted))
     return Inputs(
-        q, q_at, k, k_at, v, v_at, bias, bias_at, mask, mask_at,
-        np.zeros(0) if sinks is None else sinks.detach().double().numpy(),
-        np.ascontiguousarray(spans.first.numpy()),
-        np.ascontiguousarray(spans.end.numpy()),
-        np.ascontiguousarray(spans.origin.numpy()),
-        newest, older, slot_of,
+        q, q_at, k, k_at, v, v_at, bias, bias_at, mask, mask_at, sinks,
+        *problem.spans.arrays, newest, older, slot_of,
     )  # fmt: skip
 
 
 def _wanted_rows(problem: Problem) -> list[int]:
     """The queries whose full rows are wanted, each once."""
+    if not problem.request.rows:
+        return []
     T = problem.q.shape[2]
     return sorted({row % T for row in problem.request.rows})
 
@@ -267,58 +305,68 @@ def _scratch(
 
 
 def _run_prefill(
-    inputs: Inputs, plan: Plan, results: Results, received: np.ndarray, threads: int,
-    space: Workspace, slots: int,
+    inputs: Inputs, plan: Plan, results: Results, threads: int, space: Workspace, slots: int
 ) -> None:  # fmt: skip
     rows = -(-plan.tokens * (plan.heads // plan.groups) // ROWS) * ROWS
     sizes = (rows * plan.inner, slots * rows * TILE, rows, (plan.slots + 1) * rows)
+    received = _received(space, plan, threads)
+    received.fill(0.0)
     scratch = [_scratch(space, n, plan, received, sizes) for n in range(threads)]
     counters = np.zeros(3, np.int64)
     crew(lambda n: workers.prefill_worker(inputs, plan, scratch[n], results, counters), threads)
+    if plan.received:
+        np.sum(received, axis=0, out=received[0])
+        results.received[...] = received[0]
 
 
 def _run_decode(
-    inputs: Inputs,
-    plan: Plan,
-    results: Results,
-    received: np.ndarray,
-    threads: int,
-    space: Workspace,
-) -> None:
+    inputs: Inputs, plan: Plan, results: Results, threads: int, space: Workspace
+) -> None:  # fmt: skip
     from attnscope.core.fused_decode import decode_worker
 
+    shared, scratch = space.remember(
+        "decode", (plan, threads), lambda: _decode_memory(space, plan, threads)
+    )
+    counters = np.zeros(1 + plan.batch * plan.groups, np.int64)
+    crew(lambda n: decode_worker(inputs, plan, shared, scratch[n], results, counters), threads)
+
+
+def _decode_memory(
+    space: Workspace, plan: Plan, threads: int
+) -> tuple[workers.Chunks, list[Scratch]]:
+    """What the threads of a decode share, and what each has for itself."""
     heads, pairs = plan.heads // plan.groups, plan.batch * plan.groups
     rows = plan.queries * heads
-    tiles = max(1, min(plan.slots, -(-plan.slots * pairs // (4 * threads))))
+    tiles = max(1, min(plan.slots, -(-plan.slots * pairs // (TASKS * threads))))
     chunks = max(1, -(-plan.slots // tiles))
     width = -(-plan.value_width // COLUMNS) * COLUMNS
+    state = space.take("chunks/state", pairs * chunks * rows * STATES, np.float64)
     shared = workers.Chunks(
         strip=space.take("chunks/strip", pairs * plan.slots * rows * TILE),
         references=space.take("chunks/references", pairs * plan.slots * rows),
-        state=space.take("chunks/state", pairs * chunks * rows * STATES, np.float64).reshape(
-            -1, STATES
-        ),
+        state=state[: state.size // STATES * STATES].reshape(-1, STATES),
         acc=space.take("chunks/acc", pairs * chunks * -(-rows // ROWS) * ROWS * width),
         chunks=chunks,
         tiles=tiles,
     )
+    # Each head is finished by one thread, so one line per head is enough.
+    received = _received(space, plan, 1)
     sizes = (rows * plan.width, 0, rows, 0)
-    scratch = [_scratch(space, n, plan, received, sizes) for n in range(threads)]
-    counters = np.zeros(1 + pairs, np.int64)
-    crew(lambda n: decode_worker(inputs, plan, shared, scratch[n], results, counters), threads)
+    return shared, [_scratch(space, n, plan, received, sizes) for n in range(threads)]
 
 
-def _attention(problem: Problem, plan: Plan, results: Results, received: torch.Tensor) -> Attention:
+def _attention(problem: Problem, plan: Plan, results: Results) -> Attention:
     """Bring what the threads wrote to the form that `attend` returns."""
     output = torch.from_numpy(results.out).transpose(1, 2).to(problem.v.dtype)
     statistics = {}
+    columns = torch.from_numpy(results.statistics).unbind()
     for name in problem.request.names:
         if name == "received":
-            statistics[name] = received
+            statistics[name] = torch.from_numpy(results.received)
         elif name == "argmax":
             statistics[name] = torch.from_numpy(results.where)
         else:
-            statistics[name] = torch.from_numpy(results.statistics[COLUMN_OF[name]])
+            statistics[name] = columns[COLUMN_OF[name]]
     pooled = None
     if plan.pool:
         counts = np.full(results.mean.shape[2], plan.cell)

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from attnscope.core.dots import AT_ONCE, add_lines, dot, dots, fetch
 from attnscope.core.fused_finish import finish_rows
 from attnscope.core.fused_strip import (
     DISTANCE,
@@ -34,7 +35,10 @@ from attnscope.core.fused_strip import (
 from attnscope.core.fused_workers import begin_rows, panel_spans, read_kept
 from attnscope.core.jit import compiled, inner
 from attnscope.core.microkernel import COLUMNS, LANES, ROWS, take_number
-from attnscope.core.vectors import AT_ONCE, add_lines, add_scaled, dot, dots
+from attnscope.core.vectors import add_scaled
+
+AHEAD = 12
+"""How many keys ahead the memory is asked for."""
 
 
 @inner
@@ -66,6 +70,8 @@ def _tile_dots(q, rows, width, k, at, by_key, by_d, base, low, high, strip, plac
     together = (high - low) // AT_ONCE * AT_ONCE if by_d == 1 and width % LANES == 0 else 0
     for key in range(low, low + together, AT_ONCE):
         source, into = at + key * by_key, place + key - base
+        for ahead in range(AHEAD, AHEAD + AT_ONCE):
+            fetch(k, source + ahead * by_key, width)
         for row in range(rows):
             dots(q, row * width, k, source, by_key, width, strip, into + row * TILE)
     for key in range(low + together, high):
@@ -95,6 +101,8 @@ def _tile_values(  # type: ignore[no-untyped-def]
         )
         for key in range(low, low + together, AT_ONCE):
             source, given = at + key * by_key, place + key - base
+            for ahead in range(AHEAD, AHEAD + AT_ONCE):
+                fetch(v, source + ahead * by_key, width)
             for row in range(panel * ROWS, last):
                 add_lines(acc, row * padded, strip, given + row * TILE, v, source, by_key, width)
         for key in range(low + together, high):
@@ -188,6 +196,32 @@ def _chunk(pair, chunk, tile0, inputs, plan, shared, scratch):  # type: ignore[n
 
 
 @inner
+def _narrow(wide, line):  # type: ignore[no-untyped-def]
+    for j in range(np.uintp(line.shape[0])):
+        line[j] = np.float32(wide[j])
+
+
+@inner
+def _scaled(into, given, factor):  # type: ignore[no-untyped-def]
+    for j in range(np.uintp(into.shape[0])):
+        into[j] = given[j] * factor
+
+
+@inner
+def _give_row(strip, factor, head, heads, tile0, slots, low, high, line):  # type: ignore[no-untyped-def]
+    """The weights of one query are what its keys receive: nothing to add up."""
+    line[: min(low, line.shape[0])] = np.float32(0.0)
+    line[max(high, 0) :] = np.float32(0.0)
+    for slot in range(slots):
+        base = (tile0 + slot) * TILE
+        begin, stop = max(base, low), min(base + TILE, high)
+        if begin < stop:
+            row = slot * heads + head
+            at = row * TILE - base
+            _scaled(line[begin:stop], strip[at + begin : at + stop], np.float32(factor[row]))
+
+
+@inner
 def _finish(pair, tile0, inputs, plan, shared, scratch, results):  # type: ignore[no-untyped-def]
     """Merge the chunks of one key head and write its results."""
     b, g = pair // plan.groups, pair % plan.groups
@@ -211,14 +245,27 @@ def _finish(pair, tile0, inputs, plan, shared, scratch, results):  # type: ignor
         results.out[b], results.statistics[:, b], results.where[b], results.empty[b],
         results.odd,
     )  # fmt: skip
-    if plan.keep:
-        begin = pair * plan.slots * rows
-        stop = begin + plan.slots * rows
-        read_kept(
-            b, g, 0, plan.queries, rows, tile0, plan.slots,
-            shared.strip[begin * TILE : stop * TILE], shared.references[begin:stop], state,
-            inputs, plan, scratch, results,
-        )  # fmt: skip
+    if not plan.keep:
+        return
+    begin = pair * plan.slots * rows
+    stop = begin + plan.slots * rows
+    strip = shared.strip[begin * TILE : stop * TILE]
+    references = shared.references[begin:stop]
+    alone = plan.received and plan.queries == 1 and not plan.pool
+    if plan.received and not alone:
+        scratch.received[b, g * heads : (g + 1) * heads] = 0.0
+    read_kept(
+        b, g, 0, plan.queries, rows, tile0, plan.slots, strip, references, state,
+        plan.received and not alone, inputs, plan, scratch, results,
+    )  # fmt: skip
+    if alone:
+        low, high = np.int64(seen_first[0]), np.int64(seen_end[0])
+        for head in range(heads):
+            line = results.received[b, g * heads + head]
+            _give_row(strip, references, head, heads, tile0, plan.slots, low, high, line)
+    elif plan.received:
+        for head in range(g * heads, (g + 1) * heads):
+            _narrow(scratch.received[b, head], results.received[b, head])
 
 
 @compiled

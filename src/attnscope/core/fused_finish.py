@@ -18,6 +18,7 @@ from typing import Final
 
 import numpy as np
 
+from attnscope.core.dots import dot
 from attnscope.core.fused_strip import (
     DISTANCE,
     LARGEST,
@@ -34,7 +35,7 @@ from attnscope.core.fused_strip import (
 )
 from attnscope.core.jit import inner
 from attnscope.core.microkernel import LANES
-from attnscope.core.vectors import add_scaled, dot, pool_scaled
+from attnscope.core.vectors import add_scaled, pool_scaled
 
 # Columns of `statistics`, float32 [13, H, T]: all of request.ROW_STATISTICS but argmax.
 (

@@ -127,6 +127,7 @@ class Results(NamedTuple):
     most: Array
     place: Array
     rows: Array
+    received: Array
 
 
 PACK_KEYS = 512
@@ -185,10 +186,13 @@ def begin_rows(state, acc, rows, width, heads, head0, sinks):  # type: ignore[no
 
 @inner
 def read_kept(  # type: ignore[no-untyped-def]
-    b, g, start, stop, stride, tile0, slots, strip, references, state,
+    b, g, start, stop, stride, tile0, slots, strip, references, state, receive,
     inputs, plan, scratch, results,
 ):  # fmt: skip
-    """What is wanted of the kept exponentials of query tokens [start, stop), once whole."""
+    """What is wanted of the kept exponentials of query tokens [start, stop), once whole.
+
+    `receive`: whether this is the place that adds to `received`.
+    """
     heads = plan.heads // plan.groups
     head0, rows = g * heads, (stop - start) * heads
     seen_by = min(b, inputs.first.shape[0] - 1)
@@ -201,10 +205,10 @@ def read_kept(  # type: ignore[no-untyped-def]
             plan.keys - plan.queries, plan.local, plan.sink_keys, inputs.newest[linked],
             inputs.older[linked], state, results.statistics[:, b],
         )  # fmt: skip
-    if plan.received or plan.pool:
+    if receive or plan.pool:
         columns(
             strip, references, stride, tile0, slots, start, stop - start, heads, head0, first, end,
-            scratch.received[min(b, scratch.received.shape[0] - 1)], plan.received, plan.pool,
+            scratch.received[min(b, scratch.received.shape[0] - 1)], receive, plan.pool,
             plan.cell, results.mean[min(b, results.mean.shape[0] - 1)],
             results.most[min(b, results.mean.shape[0] - 1)],
             results.place[min(b, results.mean.shape[0] - 1)],
@@ -273,7 +277,7 @@ def _strip(b, g, start, stop, inputs, plan, scratch, results):  # type: ignore[n
     if not plan.keep:
         return
     read_kept(
-        b, g, start, stop, stride, tile0, slots, strip, references, state,
+        b, g, start, stop, stride, tile0, slots, strip, references, state, plan.received,
         inputs, plan, scratch, results,
     )  # fmt: skip
 

@@ -16,9 +16,11 @@ Not here: additive biases (they are numbers, not a question of sight).
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from dataclasses import dataclass
 
+import numpy as np
 import torch
 
 MaskFunction = Callable[[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor], torch.Tensor]
@@ -45,6 +47,22 @@ class Spans:
     def queries(self) -> int:
         """T, the number of queries."""
         return self.first.shape[-1]
+
+    @functools.cached_property
+    def extent(self) -> tuple[int, int, int]:
+        """The first key that anybody sees, one past the last, and the most that one query sees."""
+        first, end, _ = self.arrays
+        seen = end > first
+        low = int(first.min(where=seen, initial=self.keys))
+        high = int(end.max(where=seen, initial=0))
+        return low, high, int((end - first).max(initial=0))
+
+    @functools.cached_property
+    def arrays(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """`first`, `end` and `origin` as contiguous arrays."""
+        three = (self.first, self.end, self.origin)
+        first, end, origin = (np.ascontiguousarray(x.cpu().numpy()) for x in three)
+        return first, end, origin
 
     def visible(self, rows: slice = slice(None)) -> torch.Tensor:
         """The same as a boolean mask, bool [B or 1, 1, t, S], for the rows asked for."""
@@ -101,20 +119,28 @@ def spans(
         )
     if window is not None and window < 1:
         raise ValueError(f"window: expected at least 1 key (the query itself), got {window}")
-    position = torch.arange(keys - queries, keys, dtype=torch.int32, device=device)[None]
-    first = torch.zeros_like(position)
-    end = torch.full_like(position, keys)
-    origin = torch.zeros_like(position)
-    if causal:
-        end = position + 1
-    if window is not None:
-        first = torch.clamp(position - (window - 1), min=0)
-        if not causal:
-            end = torch.clamp(position + window, max=keys)
-    result = Spans(first, end, origin, keys)
+    result = _regular(queries, keys, causal, window)
+    if torch.device(device).type != "cpu":
+        first, end, origin = (x.to(device) for x in (result.first, result.end, result.origin))
+        result = Spans(first, end, origin, keys)
     if documents is None:
         return result
     return result.restrict(_document_spans(queries, keys, documents.to(device)))
+
+
+@functools.lru_cache(maxsize=8)
+def _regular(queries: int, keys: int, causal: bool, window: int | None) -> Spans:
+    """Spans without documents, made once for all layers of a forward; nobody writes to them."""
+    position = np.arange(keys - queries, keys, dtype=np.int64)[None]
+    first, end = np.zeros_like(position), np.full_like(position, keys)
+    if causal:
+        end = position + 1
+    if window is not None:
+        first = np.maximum(position - (window - 1), 0)
+        end = end if causal else np.minimum(position + window, keys)
+    origin = np.zeros_like(position)
+    one, two, three = (torch.from_numpy(x.astype(np.int32)) for x in (first, end, origin))
+    return Spans(one, two, three, keys)
 
 
 def _document_spans(queries: int, keys: int, documents: torch.Tensor) -> Spans:

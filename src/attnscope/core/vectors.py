@@ -10,14 +10,14 @@ Formula
 
 Dtypes: float32.
 
-Not here: matrix products (microkernel.py).
+Not here: products of matrices (microkernel.py), of a few rows (dots.py).
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 from llvmlite import ir
@@ -328,87 +328,5 @@ def pool_scaled(typingctx, total, largest, where, line_at, line, at, count, fact
     arguments = (
         total, largest, where, types.int64, line, types.int64, types.int64, types.float32,
         types.int32,
-    )  # fmt: skip
-    return types.void(*arguments), codegen
-
-
-@intrinsic
-def dot(typingctx, a, a_at, b, b_at, count):  # type: ignore[no-untyped-def]
-    """The sum of a[j] * b[j] over `count` numbers (a multiple of LANES)."""
-
-    def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-        left = _data(context, builder, sig.args[0], args[0], args[1])
-        right = _data(context, builder, sig.args[2], args[2], args[3])
-
-        def body(index: Any, total: list[Any]) -> list[Any]:
-            x = _load_vector(builder, builder.gep(left, [index]))
-            y = _load_vector(builder, builder.gep(right, [index]))
-            return [_fma(builder, x, y, total[0])]
-
-        return _sum(builder, _loop(builder, args[4], LANES, [_constant(0.0)], body)[0])
-
-    return types.float32(a, types.int64, b, types.int64, types.int64), codegen
-
-
-AT_ONCE: Final = 4
-"""Keys that `dots` and `add_lines` take together."""
-
-
-@intrinsic
-def dots(typingctx, a, a_at, b, b_at, b_step, count, out, out_at):  # type: ignore[no-untyped-def]
-    """out[n] = sum of a[j] * b[n * b_step + j] for n < AT_ONCE; `count` is a multiple of LANES."""
-
-    def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-        left = _data(context, builder, sig.args[0], args[0], args[1])
-        right = _data(context, builder, sig.args[2], args[2], args[3])
-        into = _data(context, builder, sig.args[6], args[6], args[7])
-        lines = [builder.gep(right, [builder.mul(args[4], _I64(n))]) for n in range(AT_ONCE)]
-
-        def body(index: Any, totals: list[Any]) -> list[Any]:
-            x = _load_vector(builder, builder.gep(left, [index]))
-            pairs = zip(lines, totals, strict=True)
-            return [
-                _fma(builder, x, _load_vector(builder, builder.gep(line, [index])), total)
-                for line, total in pairs
-            ]
-
-        totals = _loop(builder, args[5], LANES, [_constant(0.0)] * AT_ONCE, body)
-        for n, total in enumerate(totals):
-            builder.store(_sum(builder, total), builder.gep(into, [_I64(n)]))
-        return context.get_dummy_value()
-
-    arguments = (
-        a, types.int64, b, types.int64, types.int64, types.int64, out, types.int64,
-    )  # fmt: skip
-    return types.void(*arguments), codegen
-
-
-@intrinsic
-def add_lines(typingctx, total, total_at, weights, weights_at, lines, lines_at, step, count):  # type: ignore[no-untyped-def]
-    """total[j] += sum over n < AT_ONCE of weights[n] * lines[n * step + j], count of LANES."""
-
-    def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-        into = _data(context, builder, sig.args[0], args[0], args[1])
-        given = _data(context, builder, sig.args[2], args[2], args[3])
-        data = _data(context, builder, sig.args[4], args[4], args[5])
-        rows = [builder.gep(data, [builder.mul(args[6], _I64(n))]) for n in range(AT_ONCE)]
-        factors = [
-            _splat(builder, builder.load(builder.gep(given, [_I64(n)]))) for n in range(AT_ONCE)
-        ]
-
-        def body(index: Any, carried: list[Any]) -> list[Any]:
-            at = builder.gep(into, [index])
-            value = _load_vector(builder, at)
-            for row, factor in zip(rows, factors, strict=True):
-                line = _load_vector(builder, builder.gep(row, [index]))
-                value = _fma(builder, line, factor, value)
-            _store_vector(builder, value, at)
-            return carried
-
-        _loop(builder, args[7], LANES, [], body)
-        return context.get_dummy_value()
-
-    arguments = (
-        total, types.int64, weights, types.int64, lines, types.int64, types.int64, types.int64,
     )  # fmt: skip
     return types.void(*arguments), codegen

@@ -15,14 +15,17 @@ import itertools
 import os
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Hashable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any, TypeVar
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
+
+T = TypeVar("T")
 
 
 class Workspace:
@@ -30,6 +33,8 @@ class Workspace:
 
     def __init__(self) -> None:
         self._arrays: dict[str, NDArray[np.generic]] = {}
+        self._grown = 0
+        self._kept: dict[str, tuple[Hashable, int, Any]] = {}
 
     def take(
         self, name: str, size: int, dtype: type[np.generic] = np.float32
@@ -38,7 +43,16 @@ class Workspace:
         have = self._arrays.get(name)
         if have is None or have.size < size or have.dtype != np.dtype(dtype):
             self._arrays[name] = have = np.zeros(max(size, 1), dtype)
+            self._grown += 1
         return have
+
+    def remember(self, name: str, key: Hashable, make: Callable[[], T]) -> T:
+        """What `make()` built of these arrays for this key last time, if none has moved since."""
+        kept = self._kept.get(name)
+        if kept is None or kept[0] != key or kept[1] != self._grown:
+            made = make()
+            self._kept[name] = kept = (key, self._grown, made)
+        return kept[2]
 
     @property
     def bytes(self) -> int:
@@ -119,25 +133,49 @@ def _team() -> Callable[[Callable[[int], None], int], None] | None:
     found = [*home.glob("lib/libgomp*.so*"), *home.parent.glob("torch.libs/libgomp*.so*")]
     if len(found) != 1:
         return None
-    library = ctypes.CDLL(str(found[0]))
-    region = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
+    parallel = ctypes.CDLL(str(found[0])).GOMP_parallel
+    parallel.argtypes = [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_uint, ctypes.c_uint]
+    jobs: dict[int, _Job] = {}
+    stay = ctypes.pythonapi.PyGILState_Ensure
+    here = threading.local()
+
+    @ctypes.CFUNCTYPE(None, ctypes.c_void_p)
+    def one(number: int) -> None:
+        job = jobs[number]
+        if not hasattr(here, "known"):
+            # A thread that Python does not know gets a state for each visit; this one keeps it.
+            here.known = stay()
+        # A team may have fewer threads than asked for; every number is taken all the same.
+        try:
+            while (part := next(job.numbers)) < job.threads:
+                job.work(part)
+        except BaseException as error:  # it cannot pass through compiled code by itself
+            job.failed.append(error)
+
+    entry = ctypes.cast(one, ctypes.c_void_p)
+    names = itertools.count(1)
 
     def run(work: Callable[[int], None], threads: int) -> None:
-        numbers, failed = itertools.count(), []
+        number, job = next(names), _Job(work, threads)
+        jobs[number] = job
+        try:
+            parallel(entry, number, threads, 0)
+        finally:
+            del jobs[number]
+        if job.failed:
+            raise job.failed[0]
 
-        def one(_data: int | None) -> None:
-            # A team may have fewer threads than asked for; every number is taken all the same.
-            try:
-                while (number := next(numbers)) < threads:
-                    work(number)
-            except BaseException as error:  # it cannot pass through compiled code by itself
-                failed.append(error)
-
-        library.GOMP_parallel(region(one), None, ctypes.c_uint(threads), ctypes.c_uint(0))
-        if failed:
-            raise failed[0]
-
+    run.keeps = one  # type: ignore[attr-defined]
     return run
+
+
+class _Job:
+    """Work for a team: each thread takes the next number."""
+
+    def __init__(self, work: Callable[[int], None], threads: int) -> None:
+        self.work, self.threads = work, threads
+        self.numbers = itertools.count()
+        self.failed: list[BaseException] = []
 
 
 def cpu_threads() -> int:
