@@ -68,6 +68,8 @@ class Rope:
     def __post_init__(self) -> None:
         if not 0 < self.factor < float("inf"):
             raise ValueError(f"factor: expected a positive number, got {self.factor}")
+        if not all(abs(turn) < float("inf") for turn in self.frequencies):
+            raise ValueError(f"frequencies: expected finite numbers, got {self.frequencies}")
 
     @property
     def rotary(self) -> int:
