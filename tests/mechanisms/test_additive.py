@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import doctest
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -422,6 +423,7 @@ def test_bad_input_is_named(call, error, message: str) -> None:  # type: ignore[
 
 
 def test_picture_and_about() -> None:
+    assert doctest.testmod(module).failed == 0
     drawn = picture()
     assert len(drawn.splitlines()) <= 30
     assert "8,192 MiB" in drawn

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import doctest
 import math
 
 import pytest
@@ -11,6 +12,7 @@ from hypothesis import strategies as st
 from torch.utils.flop_counter import FlopCounterMode
 
 from attnscope.core.mechanism import parameters_of
+from attnscope.mechanisms import rivals
 from attnscope.mechanisms.rivals import (
     ABOUT,
     LAWS,
@@ -297,6 +299,7 @@ def test_bad_input_is_named(call, error, message: str) -> None:  # type: ignore[
 
 
 def test_picture_and_about() -> None:
+    assert doctest.testmod(rivals).failed == 0
     drawn = picture()
     assert len(drawn.splitlines()) <= 30
     assert "-44.4444 %" in drawn

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import doctest
 
 import pytest
 import torch
@@ -15,6 +16,7 @@ from torch.utils.flop_counter import FlopCounterMode
 from attnscope.caches import StateCache
 from attnscope.core.mechanism import parameters_of
 from attnscope.core.recurrence import CELLS, IMPLS
+from attnscope.mechanisms import rnn
 from attnscope.mechanisms.rnn import (
     ABOUT,
     GRU,
@@ -334,6 +336,7 @@ def test_bad_input_is_named(call, error, message: str) -> None:  # type: ignore[
 
 
 def test_picture_and_about() -> None:
+    assert doctest.testmod(rnn).failed == 0
     drawn = picture()
     assert len(drawn.splitlines()) <= 30
     assert "4,096 steps, 4,095 updates" in drawn

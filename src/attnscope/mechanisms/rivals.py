@@ -47,11 +47,11 @@ ABOUT = About(
         "10, 3, -4 by their sum gives the last one -44.4 %."
     ),
     stuck=(
-        "Without a scale, scores of heads 256 wide have a standard deviation of 16: the softmax is "
-        "nearly one-hot, and hardly any gradient passes."
+        "Nothing says who may see whom: trained on a whole sentence at once, the verb's row gives "
+        "32.5 % of its weight to the very answer it has to predict."
     ),
     keeps="nothing",
-    figures=("softmax.8_7_9", "proportional.10_3_-4", "variance.std.256"),
+    figures=("softmax.8_7_9", "proportional.10_3_-4", "world.unmasked.answer"),
 )
 
 LAWS: Final[dict[str, str]] = {
@@ -130,9 +130,9 @@ def weigh(
         ValueError, TypeError: an unknown rule, a temperature that is not above 0 or is given to a
             rule without one, scores that are not floats, a mask that does not fit.
 
-    >>> weigh(torch.tensor([8.0, 7.0, 9.0])).mul(100).round(decimals=1).tolist()
+    >>> [round(100 * w, 1) for w in weigh(torch.tensor([8.0, 7.0, 9.0])).tolist()]
     [24.5, 9.0, 66.5]
-    >>> weigh(torch.tensor([10.0, 3.0, -4.0]), "proportional").mul(100).round(decimals=1).tolist()
+    >>> [round(100 * w, 1) for w in weigh(torch.tensor([10.0, 3.0, -4.0]), "proportional").tolist()]
     [111.1, 33.3, -44.4]
     """
     t = _temperature(rule, temperature)
@@ -277,8 +277,8 @@ def picture() -> str:
     scores = torch.tensor([10.0, 3.0, -4.0], dtype=torch.float64)
     lines = ["scores 10, 3, -4"]
     for name in ("proportional", "shifted", "softmax"):
-        weights = (100 * weigh(scores, name)).tolist()
-        shown = {f"{s:g}": w for s, w in zip(scores.tolist(), weights, strict=True)}
+        percent = (100 * weigh(scores, name)).tolist()
+        shown = {f"{s:g}": w for s, w in zip(scores.tolist(), percent, strict=True)}
         lines += [f"{name}: {RULES[name].formula}", bars(shown, most=120.0, unit=" %")]
     lines.append("a fourth key of score s comes: the first key's weight over the second's")
     for name in ("proportional", "shifted", "softmax"):
