@@ -77,6 +77,8 @@ class StateCache:
                 f"state: expected float32, got {state.dtype}; the rounding of each token stays in "
                 "a recurrent state, so keep it in float32 whatever the model's dtype"
             )
+        if conv is not None and not isinstance(conv, torch.Tensor):
+            raise TypeError(f"conv: expected a tensor or None, got {type(conv).__name__}")
         first = self._state is None
         _same("state", self._state, state, first)
         _same("conv", self._conv, conv, first)

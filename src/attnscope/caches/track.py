@@ -11,8 +11,8 @@ slots that no view reaches, and a move goes to a fresh buffer.
 
 Shapes: [..., tokens, width]; every other axis is fixed by the first tensor that comes.
 
-Gradients: writing in place would cut or break the graph, so while gradients are wanted the parts
-are concatenated, and there is no spare room. Under `torch.no_grad` there is.
+Gradients: a part that requires them cannot be written in place without cutting the graph, so such
+parts are concatenated, and there is no spare room. Under `torch.no_grad` there is.
 
 Not here: how much to keep (full.py, window.py, latent.py).
 """
@@ -40,6 +40,7 @@ class Track:
         self.room, self.limit = room, limit
         self.buffer: torch.Tensor | None = None
         self.begin = self.end = 0
+        self.reached = 0
         self.moves = 0
 
     @property
@@ -124,8 +125,11 @@ class Track:
             buffer = self._move(new, self.tokens + count)
         end = self.end + count
         if count:
-            buffer[..., self.end : end, :] = new
-        self.end = end
+            # `data` because a graph may hold a view of earlier slots, which stay as they are, and
+            # autograd counts writes per buffer. Slots written anew after a rewind do count.
+            fresh = self.end >= self.reached
+            (buffer.data if fresh else buffer)[..., self.end : end, :] = new
+        self.end, self.reached = end, max(end, self.reached)
         return buffer[..., self.begin : end, :]
 
     def hold(self, whole: torch.Tensor) -> None:
@@ -145,6 +149,7 @@ class Track:
         held = self.view()
         self.buffer = torch.cat([held, new], dim=-2) if held is not None else new
         self.begin, self.end = 0, self.buffer.shape[-2]
+        self.reached = self.end
         return self.buffer
 
     def _move(self, like: torch.Tensor, needed: int) -> torch.Tensor:
@@ -159,6 +164,7 @@ class Track:
             self.moves += 1
             fresh[..., : self.tokens, :] = held
         self.buffer, self.begin, self.end = fresh, 0, self.tokens
+        self.reached = self.end
         return fresh
 
 
@@ -182,9 +188,10 @@ def same_tokens(tracks: tuple[Track, ...], parts: tuple[torch.Tensor, ...]) -> i
     first, lead = tracks[0], parts[0]
     for track, part in zip(tracks[1:], parts[1:], strict=True):
         if part.shape[:-1] != lead.shape[:-1]:
+            what = "batch, heads and tokens" if "G" in track.axes else "batch and tokens"
             raise ValueError(
-                f"{track.name}: expected the batch, heads and tokens of {first.name}, "
-                f"{list(lead.shape[:-1])}, got {list(part.shape[:-1])}"
+                f"{track.name}: expected the {what} of {first.name}, {list(lead.shape[:-1])}, got "
+                f"{list(part.shape[:-1])}"
             )
         if part.device != lead.device:
             raise ValueError(f"{track.name}: on {part.device}, but {first.name} on {lead.device}")
