@@ -14,27 +14,22 @@ Shapes
 Dtypes: those of x; a norm is computed in float32 and rounded once.
 
 Not here: the rotation (positions/) and the caches (caches/), handed in as objects; the fields of a
-config (model_fields.py); padding and packed documents (`attend` has them).
+config (model_fields.py); the choice of kernel (head_kernel.py); padding and packed documents, which
+`attend` has.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Final, Protocol, Self
+from typing import Any, Protocol, Self
 
 import torch
 from torch import nn
 
-from attnscope.core.attend import attend
+from attnscope.core.head_kernel import head_attention
 from attnscope.core.mechanism import Counts, Seen, Watch, pairs_in_sight, parameters_of
 from attnscope.core.model_fields import ModelFields
-
-MANY_ROWS: Final = 128
-"""From so many query rows on, `attend` is faster on the CPU than PyTorch's own attention."""
-
-MANY_KEYS: Final = 1024
-"""From so many keys on, one query reads grouped keys faster as rows of its key head."""
 
 
 class Rotation(Protocol):
@@ -169,69 +164,6 @@ class HeadNorm(nn.Module):
 
     def extra_repr(self) -> str:
         return f"{self.weight.numel()}, eps={self.eps}, offset={self.offset:g}"
-
-
-def head_attention(
-    q: torch.Tensor,
-    k: torch.Tensor,
-    v: torch.Tensor,
-    *,
-    scale: float | None = None,
-    causal: bool = True,
-    window: int | None = None,
-    softcap: float | None = None,
-    sinks: torch.Tensor | None = None,
-) -> torch.Tensor:
-    """Attention without statistics, by whichever of two kernels is faster; the numbers are one.
-
-    Args: as `attnscope.core.attend` takes them.
-
-    Returns:
-        [B, H, T, E].
-
-    Cost: 2 T S (D + E) H FLOPs; keys and values are never repeated in memory. On the meta device
-    nothing is computed, and masked pairs are counted as `Counts.flops_dense` does.
-    """
-    T, S = q.shape[2], k.shape[2]
-    meta = q.device.type == "meta"
-    if not meta and (softcap is not None or sinks is not None or _attend_is_faster(q, k, window)):
-        return attend(
-            q, k, v, scale=scale, causal=causal, window=window, softcap=softcap, sinks=sinks
-        ).output
-    if T == 1 and window is not None:
-        k, v, window = k[:, :, -window:], v[:, :, -window:], None
-    if T == 1 and k.shape[2] > MANY_KEYS and k.shape[1] < q.shape[1]:
-        # One query sees every key, so the query heads of a key head may stand as its rows.
-        rows = q.unflatten(1, (k.shape[1], -1)).flatten(2, 3)
-        return nn.functional.scaled_dot_product_attention(rows, k, v, scale=scale).flatten(1, 2)[
-            :, :, None
-        ]
-    plain = T == 1 or (window is None and not causal)
-    square = causal and window is None and T == S
-    mask = None if plain or square else _band(T, S, causal, window, q.device)
-    return nn.functional.scaled_dot_product_attention(
-        q, k, v, attn_mask=mask, is_causal=square and not plain, scale=scale,
-        enable_gqa=q.shape[1] != k.shape[1],
-    )  # fmt: skip
-
-
-def _attend_is_faster(q: torch.Tensor, k: torch.Tensor, window: int | None) -> bool:
-    """On two cores, 16 heads of 128: from 128 rows on; its gradient pays only under a window."""
-    graph = torch.is_grad_enabled() and (q.requires_grad or k.requires_grad)
-    if graph:
-        return window is not None and q.shape[2] >= MANY_ROWS
-    return q.device.type == "cpu" and q.dtype != torch.float64 and q.shape[2] >= MANY_ROWS
-
-
-def _band(T: int, S: int, causal: bool, window: int | None, device: torch.device) -> torch.Tensor:
-    """Which keys each query sees, bool [T, S]; the queries stand at the end."""
-    seen = torch.ones(T, S, dtype=torch.bool, device=device)
-    if causal:
-        seen = seen.tril(S - T)
-    if window is not None:
-        seen = seen.triu(S - T - window + 1)
-        seen = seen if causal else seen.tril(S - T + window - 1)
-    return seen
 
 
 class HeadAttention(nn.Module):
@@ -387,15 +319,18 @@ class HeadAttention(nn.Module):
             TypeError: it has no `.config`, or it is of another kind.
             ConfigError: its family is not served.
         """
-        config = getattr(layer, "config", None)
-        if config is None:
+        return cls._of(layer).load(layer.state_dict())
+
+    @classmethod
+    def _of(cls, layer: nn.Module) -> Self:
+        """A module by the config that a Hugging Face module carries, with weights of its own."""
+        config: Any = getattr(layer, "config", None)
+        if not hasattr(config, "to_dict"):
             raise TypeError(
-                f"layer: expected an attention module of transformers, with .config, "
+                "layer: expected an attention module of transformers, with a .config, "
                 f"got {type(layer).__name__}"
             )
-        index = getattr(layer, "layer_idx", None) or 0
-        module = cls.from_config(config.to_dict(), layer=index)
-        return module.load(layer.state_dict())
+        return cls.from_config(config.to_dict(), layer=getattr(layer, "layer_idx", None) or 0)
 
     def counts(
         self, tokens: int, cached: int = 0, *, dtype: torch.dtype = torch.bfloat16

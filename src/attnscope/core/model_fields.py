@@ -18,6 +18,7 @@ from attnscope.errors import ConfigError
 
 SLIDING: Final = "sliding_attention"
 FULL: Final = "full_attention"
+LINEAR: Final = "linear_attention"
 
 _ROTATION: Final = (
     "head_dim", "partial_rotary_factor", "rope_theta", "rope_local_base_freq", "rope_scaling",
@@ -103,7 +104,8 @@ class ModelFields:
         """The kind of this layer; full where nothing says otherwise.
 
         Said by `layer_types`; or by a pattern of n, which is n - 1 sliding layers and a full one;
-        or by `use_sliding_window`, after which the layers from `max_window_layers` on slide.
+        or by `full_attention_interval`, likewise with linear layers; or by `use_sliding_window`,
+        after which the layers from `max_window_layers` on slide.
         """
         types = self.get("layer_types")
         if types is not None:
@@ -113,6 +115,8 @@ class ModelFields:
         for name in ("sliding_window_pattern", "_sliding_window_pattern"):
             if self.get(name) is not None:
                 return SLIDING if (self.layer + 1) % self.count(name) else FULL
+        if self.get("full_attention_interval") is not None:
+            return LINEAR if (self.layer + 1) % self.count("full_attention_interval") else FULL
         if self.get("use_sliding_window") and self.get("sliding_window") is not None:
             return SLIDING if self.layer >= self["max_window_layers"] else FULL
         return FULL

@@ -31,6 +31,7 @@ from attnscope.caches import FullCache
 from attnscope.core.heads import HeadAttention, HeadShape, head_attention
 from attnscope.core.mechanism import About
 from attnscope.core.model_fields import Families, ModelFields
+from attnscope.core.picture import bars
 from attnscope.positions import Rope
 
 ABOUT: Final = About(
@@ -191,3 +192,38 @@ class GroupedAttention(HeadAttention):
         }
         bias = (self.q_proj.bias is not None, self.o_proj.bias is not None)
         return type(self)(shape, rope=self.rope, scale=self.scale, bias=bias).load(pooled)
+
+
+def picture() -> str:
+    """Who reads whose keys, what is kept, and that sharing is a tie and nothing else."""
+    lines = ["8 query heads and the key/value head that each reads"]
+    for groups in (8, 2, 1):
+        name = {8: "MHA", 1: "MQA"}.get(groups, "GQA")
+        reads = " ".join(str(h // (8 // groups)) for h in range(8))
+        lines.append(f"  {name}  G = {groups}   {reads}")
+    kept, flops = {}, []
+    for groups in (24, 4, 1):
+        with torch.device("meta"):
+            layer = GroupedAttention(HeadShape(model=5120, heads=24, groups=groups, width=256))
+        counts = layer.counts(1, 4095)
+        kept[f"G = {groups}"] = 16 * counts.bytes_per_token / 1024
+        flops.append(f"{counts.flops:,}")
+    lines += ["", "Qwen3.8-27B's 16 full layers of 24 heads of 256, kept per token (bfloat16):"]
+    lines.append(bars(kept, unit=" KiB"))
+    random = torch.Generator().manual_seed(0)
+    q = torch.randn(1, 8, 6, 4, generator=random, dtype=torch.float64)
+    k, v = torch.randn(2, 1, 2, 6, 4, generator=random, dtype=torch.float64)
+    shared = grouped_attention(q, k, v)
+    repeated = (x.repeat_interleave(4, 1) for x in (k, v))
+    gap = float((shared - grouped_attention(q, *repeated, impl="reference")).abs().max())
+    lines += [
+        "",
+        f"law: groups are heads whose keys and values are tied: largest difference {gap:.0e}",
+        "law: bytes kept are proportional to G; the FLOPs of a step do not depend on it, in one",
+        f"     layer at 4,096 tokens: {', '.join(flops)}",
+    ]
+    return "\n".join(lines)
+
+
+if __name__ == "__main__":
+    print(picture())

@@ -46,8 +46,8 @@ ABOUT: Final = About(
     "(arXiv 2302.05442), 2.1",
     solved="Scores that cannot explode: with weights of 1 and D = 256 none passes 16, "
     "whatever training does to the projections.",
-    stuck="It needs q and k in full, so a latent cache that never expands its keys cannot have "
-    "it; and the norm's own weights can still grow.",
+    stuck="It needs every key in full, so MLA, which keeps 576 numbers and never expands its keys, "
+    "cannot have it; and the norm's own weights can still grow.",
     keeps="2 G D numbers: keys after norm and rotation, and values",
     figures=("variance.std.256",),
 )
@@ -160,3 +160,35 @@ class QKNormAttention(HeadAttention):
     def new_cache(self, batch: int = 1, *, dtype: torch.dtype | None = None) -> FullCache:
         """An empty cache for any batch and dtype; the first tokens decide."""
         return FullCache()
+
+
+def picture() -> str:
+    """Projections grow a thousandfold: the largest score with and without QK-norm."""
+    random = torch.Generator().manual_seed(0)
+    D, T = 256, 64
+    q, k = torch.randn(2, T, D, generator=random, dtype=torch.float64)
+    one = torch.ones(D, dtype=torch.float64)
+    bound = score_bound(one, one)
+    lines = [f"{T} tokens, one head of {D}: the largest |score| and weight as W_q and W_k grow", ""]
+    lines.append("   grown  plain score  weight   QK-norm score  weight")
+    worst = 0.0
+    for growth in (1.0, 4.0, 32.0, 1000.0):
+        grown = q * growth**0.5, k * growth**0.5
+        cells = []
+        for qs, ks in (grown, qk_norm(*grown, q_weight=one, k_weight=one)):
+            scores = qs @ ks.mT / D**0.5
+            cells += [float(scores.abs().max()), float(scores.softmax(-1).max(-1).values.mean())]
+        worst = max(worst, cells[2])
+        lines.append(
+            f"{growth:8,.0f}  {cells[0]:11,.1f}  {cells[1]:6.3f}  {cells[2]:14.1f}  {cells[3]:6.3f}"
+        )
+    lines += [
+        "",
+        f"law: |score| <= scale D max|a| max|b| = {bound:g}: the largest above is {worst:.2f}",
+        "the rotation comes after the norm and keeps lengths, so the bound holds with it too",
+    ]
+    return "\n".join(lines)
+
+
+if __name__ == "__main__":
+    print(picture())

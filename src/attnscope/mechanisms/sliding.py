@@ -32,6 +32,7 @@ from attnscope.caches import FullCache, WindowCache
 from attnscope.core.heads import HeadAttention, HeadNorm, HeadShape, Rotation, head_attention
 from attnscope.core.mechanism import About
 from attnscope.core.model_fields import Families, ModelFields
+from attnscope.core.picture import bars, map_picture
 from attnscope.positions import Rope
 
 ABOUT: Final = About(
@@ -175,3 +176,35 @@ class SlidingAttention(HeadAttention):
     ) -> FullCache | WindowCache:
         """An empty cache: of the window, or of everything in a full layer."""
         return FullCache() if self.window is None else WindowCache(self.window)
+
+
+def picture() -> str:
+    """The band, how far two layers of it reach, and what a cache weighs as the text grows."""
+    T, window = 10, 4
+    even, values = torch.zeros(1, 1, T, 1), torch.eye(T)[None, None]
+    one = sliding_attention(even, even, values, window=window)[0, 0]
+    hidden = torch.ones(T, T, dtype=torch.bool).triu(1)
+    bands = map_picture(one.masked_fill(hidden | (one == 0), torch.nan).tolist()).splitlines()
+    two = one @ one
+    reached = map_picture(two.masked_fill(two == 0, torch.nan).tolist()).splitlines()
+    far = max(i - j for i in range(T) for j in range(T) if two[i, j] > 0)
+    shape = HeadShape(model=640, heads=4, groups=1, width=256)
+    kept = {}
+    for tokens in (128, 512, 4096, 32768):
+        for name, layer in (
+            ("window 512", SlidingAttention(shape, window=512)),
+            ("full", SlidingAttention(shape, window=None)),
+        ):
+            kept[f"{tokens:6,} tokens, {name}"] = layer.counts(tokens).kept_bytes / 1024
+    return "\n".join([
+        f"one layer, w = {window}: what a query sees      two layers: what reaches it",
+        *(f"{a:28}{'':13}{b}" for a, b in zip(bands, reached, strict=True)),
+        f"law: L layers reach L (w - 1) back: 2 x {window - 1} = {2 * (window - 1)}, found {far}",
+        "",
+        "kept by one layer of Gemma 3 270M (a key head of 256, bfloat16):",
+        bars(kept, unit=" KiB"),
+    ])  # fmt: skip
+
+
+if __name__ == "__main__":
+    print(picture())
