@@ -235,12 +235,12 @@ class Decoder(nn.Module):
         """Ids as int64 [B, T]."""
         rows = torch.as_tensor(ids, device=self.norm.weight.device)
         rows = rows[None] if rows.ndim == 1 else rows
+        if rows.numel() == 0:
+            raise ValueError("ids: expected at least one token, got none")
         if rows.ndim != 2 or rows.dtype not in (torch.int64, torch.int32):
             raise TypeError(
                 f"ids: expected integers [T] or [B, T], got {list(rows.shape)} {rows.dtype}"
             )
-        if rows.numel() == 0:
-            raise ValueError("ids: expected at least one token, got none")
         low, high = int(rows.min()), int(rows.max())
         if low < 0 or high >= self.config.vocabulary:
             wrong = low if low < 0 else high
