@@ -341,7 +341,9 @@ def test_bad_input_is_named(call, error, message: str) -> None:  # type: ignore[
 
 def test_picture_and_about() -> None:
     assert doctest.testmod(module).failed == 0
+    before = torch.get_rng_state()
     drawn = picture()
+    assert torch.equal(torch.get_rng_state(), before), "the caller's random numbers are its own"
     assert len(drawn.splitlines()) <= 30
     assert "8,192 MiB" in drawn
     assert isinstance(AdditiveAttention(2, 2), nn.Module)

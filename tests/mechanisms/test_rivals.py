@@ -300,7 +300,9 @@ def test_bad_input_is_named(call, error, message: str) -> None:  # type: ignore[
 
 def test_picture_and_about() -> None:
     assert doctest.testmod(rivals).failed == 0
+    before = torch.get_rng_state()
     drawn = picture()
+    assert torch.equal(torch.get_rng_state(), before), "the caller's random numbers are its own"
     assert len(drawn.splitlines()) <= 30
     assert "-44.4444 %" in drawn
     assert "24.5 % / 9.0 % / 66.5 %" in drawn

@@ -337,7 +337,9 @@ def test_bad_input_is_named(call, error, message: str) -> None:  # type: ignore[
 
 def test_picture_and_about() -> None:
     assert doctest.testmod(rnn).failed == 0
+    before = torch.get_rng_state()
     drawn = picture()
+    assert torch.equal(torch.get_rng_state(), before), "the caller's random numbers are its own"
     assert len(drawn.splitlines()) <= 30
     assert "4,096 steps, 4,095 updates" in drawn
     assert "in 4 <= 4 directions" in drawn

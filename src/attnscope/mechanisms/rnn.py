@@ -319,21 +319,17 @@ def walk(tokens: int, *, cell: Cell = CELLS["gru"], hidden: int = 1) -> Walk:
 
 def picture() -> str:
     """How much of each token still moves the last state, and the counted steps."""
-    torch.manual_seed(0)
     T, C, N = 16, 8, 16
-    x = torch.randn(1, T, C, dtype=torch.float64, requires_grad=True)
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        layer, model = RNN(C, N).double(), EncoderDecoder(C, C, 4).double()
+        x, source, target = (torch.randn(t, C, dtype=torch.float64) for t in (T, 12, 6))
+    _, state = layer.read(x.requires_grad_()[None])
+    norms = torch.autograd.grad(state.sum(), x)[0].norm(dim=-1).tolist()
     lines = [f"how far each of {T} tokens still moves the last state (norm of its gradient)"]
-    layer = RNN(C, N).double()
-    _, state = layer.read(x)
-    (gradient,) = torch.autograd.grad(state.sum(), x)
-    norms = gradient[0].norm(dim=-1).tolist()
     lines.append(bars({f"token {t:2}": n for t, n in enumerate(norms) if t % 3 == 0}))
     count = walk(4096)
-    model = EncoderDecoder(C, C, 4).double()
-    source, target = torch.randn(2, 12, C, dtype=torch.float64)
-    jacobian = torch.autograd.functional.jacobian(
-        lambda s: model(s[None], target[None, :6]), source
-    )
+    jacobian = torch.autograd.functional.jacobian(lambda s: model(s[None], target[None]), source)
     rank = int(torch.linalg.matrix_rank(jacobian.reshape(6 * 4, 12 * C)))
     lines += [
         f"4,096 tokens, counted: {count.steps:,} steps, {count.updates:,} updates of the first "
