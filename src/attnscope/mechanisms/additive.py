@@ -390,7 +390,7 @@ def picture() -> str:
             "what stands in memory at once, T = 4,096, d_a = 256, bfloat16, one head of one layer",
             bars(gib, unit=" MiB"),
             f"law: rows sum to 1: off by {float((weights.sum(-1) - 1).abs().max()):.1e}",
-            f"law: blocked is the formula, 600 tokens: off by {float((plain - blocked).abs().max()):.1e}",
+            f"law: blocked is the formula (600 tokens): off by {(plain - blocked).abs().max():.1e}",
         ]
     )
 
