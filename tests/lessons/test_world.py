@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from torch.nn import functional as F
+from torch.nn.functional import scaled_dot_product_attention
 
 from attnscope.core import attend
 from attnscope.lessons import world as module
@@ -46,8 +46,8 @@ def test_tokens_stand_where_the_lessons_need_them() -> None:
 @pytest.mark.parametrize("causal", [True, False])
 @pytest.mark.parametrize("head", [None, 0, 1])
 def test_output_is_that_of_sdpa(head: int | None, causal: bool) -> None:
-    oracle = F.scaled_dot_product_attention(*torch_qkv(torch.float64, head), is_causal=causal)
-    peer = F.scaled_dot_product_attention(*torch_qkv(torch.float32, head), is_causal=causal)
+    oracle = scaled_dot_product_attention(*torch_qkv(torch.float64, head), is_causal=causal)
+    peer = scaled_dot_product_attention(*torch_qkv(torch.float32, head), is_causal=causal)
     ours = load().astype(np.float32).output(head, causal=causal)
     assert ours.dtype == np.float32
     budget(torch.from_numpy(ours), peer=peer[0, 0], oracle=oracle[0, 0])

@@ -154,8 +154,8 @@ def from_json(document: Mapping[str, Any]) -> World:
     """Read a world of this file's layout, for those who want to change one.
 
     Raises:
-        ValueError: a field is missing, a matrix has another shape than the sizes say, or a number is
-            not finite.
+        ValueError: a field is missing, a matrix has another shape than the sizes say, or a number
+            is not finite.
 
     >>> from_json(json.loads(PATH.read_text(encoding="utf-8"))).tokens[2]
     '苹果'
