@@ -15,6 +15,7 @@ from transformers.models.glm4_moe.modeling_glm4_moe import apply_rotary_pos_emb 
 from transformers.models.llama.modeling_llama import apply_rotary_pos_emb as llama_apply
 
 from attnscope.positions import Rope, Turn, rotate
+from attnscope.positions import turn as turn_module
 from attnscope.positions.turn import FEW, _formula, _written
 from attnscope.testing import budget
 
@@ -133,7 +134,21 @@ def test_every_way_gives_the_same_bits(interleaved: bool, trailing: bool, rotary
         assert torch.equal(formula, ours)
         turn = Turn(cos, sin, interleaved=interleaved)
         assert torch.equal(formula, turn(x, trailing=trailing))
-    assert x.numel() > FEW  # so both ways of `rotate` were gone
+    assert x.numel() > FEW  # so both ways of `rotate` were taken
+
+
+@pytest.mark.parametrize("strip", [1, 500, 5000])
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+def test_strips_meet(monkeypatch: pytest.MonkeyPatch, strip: int, dtype: torch.dtype) -> None:
+    """A long text is turned in strips of tokens; where they meet cannot be told."""
+    x, angles = tensor(2, 1, 77, 12, dtype=dtype), torch.stack([angles_of(77, 4)] * 2).float()
+    angles[1] += 1
+    cos, sin = angles.cos()[:, None], angles.sin()[:, None]
+    for interleaved in (False, True):
+        expected = _formula(x, cos, sin, interleaved=interleaved, begin=3)
+        monkeypatch.setattr(turn_module, "STRIP", strip)
+        ours = _written(x, cos, sin, interleaved=interleaved, begin=3)
+        assert torch.equal(ours, expected)
 
 
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)

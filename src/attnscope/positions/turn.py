@@ -18,6 +18,11 @@ import torch
 FEW = 2**14
 """Numbers below which a call costs more than the memory it touches."""
 
+STRIP = 2**19
+"""Numbers turned at once where there are many: their products stay in the processor's cache."""
+
+HALF = (torch.float16, torch.bfloat16)
+
 
 def rotate(
     x: torch.Tensor,
@@ -41,7 +46,7 @@ def rotate(
     Raises:
         ValueError, TypeError: shapes that do not go together, or numbers that are no floats.
 
-    Cost: 6 FLOPs per pair; one new tensor, and half of one for a while.
+    Cost: 6 FLOPs per pair; one new tensor, and a few MiB to work in.
 
     >>> x = torch.tensor([[[1.0, 2.0, 0.0, 0.0]]])
     >>> quarter = torch.tensor([[0.0]]), torch.tensor([[1.0]])
@@ -49,18 +54,17 @@ def rotate(
     [[[-2.0, 1.0, 0.0, 0.0]]]
     """
     _check(x, cos, sin)
-    pairs = cos.shape[-1]
+    width, pairs = x.shape[-1], cos.shape[-1]
     if pairs == 0:
         return x
     if x.ndim == 4 and cos.ndim == 3:
         cos, sin = cos.unsqueeze(1), sin.unsqueeze(1)
-    wide = _wide(x, cos, sin)
-    traced = torch.is_grad_enabled() and (x.requires_grad or cos.requires_grad or sin.requires_grad)
-    plainly = traced or x.numel() <= FEW or torch._C._are_functorch_transforms_active()
-    turn = _formula if plainly else _written
-    begin = x.shape[-1] - 2 * pairs if trailing else 0
-    y = turn(x.to(wide), cos.to(wide), sin.to(wide), interleaved=interleaved, begin=begin)
-    return y.to(x.dtype)
+    if cos.dtype in HALF:
+        cos, sin = cos.float(), sin.float()
+    begin = width - 2 * pairs if trailing else 0
+    if x.numel() <= FEW or _traced(x, cos, sin):
+        return _formula(x, cos, sin, interleaved=interleaved, begin=begin)
+    return _written(x, cos, sin, interleaved=interleaved, begin=begin)
 
 
 class Turn:
@@ -80,8 +84,8 @@ class Turn:
     """
 
     def __init__(self, cos: torch.Tensor, sin: torch.Tensor, *, interleaved: bool = False) -> None:
-        wide = _wide(cos, sin)
-        cos, sin = cos.to(wide), sin.to(wide)
+        if cos.dtype in HALF:
+            cos, sin = cos.float(), sin.float()
         self.cos, self.sin, self.interleaved = cos, sin, interleaved
         if interleaved:
             self._cos = cos.repeat_interleave(2, dim=-1)
@@ -98,27 +102,38 @@ class Turn:
             trailing: the last r numbers are turned, and not the first r.
         """
         width = self._cos.shape[-1]
-        if width < x.shape[-1] or width == 0 or x.numel() > FEW:
+        if x.numel() > FEW or width == 0:
             return rotate(x, self.cos, self.sin, interleaved=self.interleaved, trailing=trailing)
         _check(x, self.cos, self.sin)
         cos, sin = self._cos, self._sin
         if x.ndim == 4 and cos.ndim == 3:
             cos, sin = cos.unsqueeze(1), sin.unsqueeze(1)
+        rest = x.shape[-1] - width
+        part = x
+        if rest:
+            before, after = (rest, width) if trailing else (width, rest)
+            still, part = x.split((before, after), dim=-1)[:: 1 if trailing else -1]
         if self.interleaved:
-            partner = x.unflatten(-1, (-1, 2)).flip(-1).flatten(-2)
+            partner = part.unflatten(-1, (-1, 2)).flip(-1).flatten(-2)
         else:
-            partner = x.roll(width // 2, dims=-1)
-        return (x * cos).add_(partner * sin).to(x.dtype)
+            partner = part.roll(width // 2, dims=-1)
+        y = (part * cos).add_(partner * sin)
+        if y.dtype != x.dtype:
+            y = y.to(x.dtype)
+        if rest:
+            return torch.cat((still, y) if trailing else (y, still), dim=-1)
+        return y
 
 
 def _check(x: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor) -> None:
     of_x, of_cos = x.shape, cos.shape
-    if len(of_x) not in (3, 4):
+    ranks, axes = len(of_x), len(of_cos)
+    if ranks not in (3, 4):
         raise ValueError(f"x: expected [B, H, T, D] or [B, T, D], got shape {list(of_x)}")
     if not (x.is_floating_point() and cos.is_floating_point() and sin.is_floating_point()):
         kinds = ", ".join(str(tensor.dtype) for tensor in (x, cos, sin))
         raise TypeError(f"x, cos, sin: expected floating point, got {kinds}")
-    if of_cos != sin.shape or len(of_cos) not in (2, 3):
+    if of_cos != sin.shape or axes not in (2, 3):
         raise ValueError(
             f"cos, sin: expected the same [T, r/2] or [B, T, r/2], got {list(of_cos)} and "
             f"{list(sin.shape)}"
@@ -128,14 +143,17 @@ def _check(x: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor) -> None:
             f"cos, sin: {of_cos[-1]} angles turn {2 * of_cos[-1]} numbers, but x has {of_x[-1]} "
             f"in shape {list(of_x)}"
         )
-    if of_cos[-2] != of_x[-2] or (len(of_cos) == 3 and of_cos[0] not in (1, of_x[0])):
+    if of_cos[-2] != of_x[-2] or (axes == 3 and of_cos[0] not in (1, of_x[0])):
         raise ValueError(
             f"cos, sin: {list(of_cos)} do not fit x {list(of_x)}: T and B must be the same"
         )
 
 
-def _wide(*tensors: torch.Tensor) -> torch.dtype:
-    return torch.float64 if any(x.dtype == torch.float64 for x in tensors) else torch.float32
+def _traced(*tensors: torch.Tensor) -> bool:
+    """Whether autograd or a transform of torch.func must see each operation."""
+    if torch.is_grad_enabled() and any(x.requires_grad for x in tensors):
+        return True
+    return torch._C._are_functorch_transforms_active()
 
 
 def _pairs(
@@ -154,25 +172,37 @@ def _formula(
     """As the formula reads; can be differentiated."""
     pairs = cos.shape[-1]
     one, two = _pairs(x, pairs, interleaved, begin)
+    # A narrow x times a float32 cosine is a float32 product.
     turned = [one * cos - two * sin, two * cos + one * sin]
+    if turned[0].dtype != x.dtype:
+        turned = [part.to(x.dtype) for part in turned]
     if interleaved:
         turned = [torch.stack(turned, dim=-1).flatten(-2)]
-    end = begin + 2 * pairs
-    before, after = x[..., :begin], x[..., end:]
-    return torch.cat([before, *turned, after], dim=-1)
+    if 2 * pairs < x.shape[-1]:
+        turned = [x[..., :begin], *turned, x[..., begin + 2 * pairs :]]
+    return torch.cat(turned, dim=-1) if len(turned) > 1 else turned[0]
 
 
 def _written(
     x: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor, *, interleaved: bool, begin: int
 ) -> torch.Tensor:
-    """The same sums in the same order, written where they belong: half the memory traffic."""
-    pairs = cos.shape[-1]
+    """The same sums in the same order, in strips of tokens, written where they belong."""
+    tokens, pairs = x.shape[-2], cos.shape[-1]
     y = torch.empty_like(x)
-    (one, two), (to_one, to_two) = (_pairs(t, pairs, interleaved, begin) for t in (x, y))
-    product = two * sin
-    torch.mul(one, cos, out=to_one).sub_(product)
-    torch.mul(one, sin, out=product)
-    torch.mul(two, cos, out=to_two).add_(product)
+    step = max(1, STRIP * tokens // x.numel())
+    for first in range(0, tokens, step):
+        strip = slice(first, first + step)
+        c, s = cos[..., strip, :], sin[..., strip, :]
+        narrow, target = x[..., strip, :], y[..., strip, :]
+        wide = narrow.to(torch.promote_types(x.dtype, cos.dtype))
+        work = target if wide.dtype == y.dtype else torch.empty_like(wide)
+        (one, two), (to_one, to_two) = (_pairs(t, pairs, interleaved, begin) for t in (wide, work))
+        product = two * s
+        torch.mul(one, c, out=to_one).sub_(product)
+        torch.mul(one, s, out=product)
+        torch.mul(two, c, out=to_two).add_(product)
+        if work is not target:
+            target.copy_(work)
     if 2 * pairs < x.shape[-1]:
         end = begin + 2 * pairs
         y[..., :begin] = x[..., :begin]
