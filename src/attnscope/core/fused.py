@@ -26,6 +26,7 @@ from attnscope.core import fused_workers as workers
 from attnscope.core.fused_finish import COLUMN_OF
 from attnscope.core.fused_strip import STATES, TILE
 from attnscope.core.fused_workers import Inputs, Plan, Results, Scratch
+from attnscope.core.half import HAS_PAIRS
 from attnscope.core.microkernel import COLUMNS, ROWS, UNROLL
 from attnscope.core.problem import Attention, PooledMap, Problem, map_cell
 from attnscope.core.strip import attend_strip
@@ -97,6 +98,7 @@ _NO_LINKS: Final = (np.zeros((1, 0), np.int32), np.zeros((1, 0), np.int32))
 _NO_PLANES: Final = tuple(np.zeros((1, 1, 0, 0), d) for d in (np.float32, np.float32, np.int32))
 _NO_SINKS: Final = np.zeros(0)
 _NO_SLOTS: Final = np.zeros(0, np.int32)
+_NO_HALF: Final = np.zeros(0, np.uint16)
 _NOTHING: Final[dict[torch.dtype, tuple[np.ndarray, np.ndarray]]] = {
     torch.float32: (np.zeros(0, np.float32), np.zeros(5, np.int64)),
     torch.uint8: (np.zeros(0, np.uint8), np.zeros(5, np.int64)),
@@ -133,13 +135,14 @@ def _plan(problem: Problem) -> Plan:
     return _sized(
         problem.sizes, problem.spans.extent, problem.scale, problem.softcap or 0.0,
         (wanted.names, wanted.pool, bool(wanted.rows), wanted.local, wanted.sink_keys),
+        HAS_PAIRS and problem.q.dtype == torch.bfloat16,
     )  # fmt: skip
 
 
 @functools.lru_cache(maxsize=64)
 def _sized(
     sizes: tuple[int, ...], extent: tuple[int, int, int], scale: float, softcap: float,
-    wanted: tuple[tuple[str, ...], bool, bool, int, int],
+    wanted: tuple[tuple[str, ...], bool, bool, int, int], pairs: bool,
 ) -> Plan:  # fmt: skip
     """`_plan` of what it depends on: the same object for all layers of a model, and for a while."""
     B, H, G, T, S, D, E = sizes
@@ -149,7 +152,7 @@ def _sized(
     keep = singles or "received" in names or pool or full
     low, high, widest = extent
     low, high = (low // TILE * TILE, high) if high > low else (0, 0)
-    cell = map_cell(T, S)
+    cell, words = map_cell(T, S), -(-D // 2) if pairs else D
     heads = H // G
     rows = max(FEWEST_ROWS, min(MOST_ROWS, STRIP_BYTES // 4 // max(widest, 1)))
     grain = ROWS // math.gcd(heads, ROWS)
@@ -162,11 +165,12 @@ def _sized(
         unit = max(tokens, cell)
     return Plan(
         batch=B, heads=H, groups=G, queries=T, keys=S, width=D, value_width=E,
-        inner=-(-D // UNROLL) * UNROLL, padded=-(-S // COLUMNS) * COLUMNS,
+        inner=-(-words // UNROLL) * UNROLL, padded=-(-S // COLUMNS) * COLUMNS,
         packed_low=low, packed_high=high, tokens=tokens, unit=unit,
         slots=(high - low + TILE - 1) // TILE, cell=cell, local=local,
         sink_keys=sink_keys, wanted=bool(names), moments=bool(names & MOMENTS),
         keep=keep, singles=singles, received="received" in names, pool=pool, rows=full,
+        pairs=pairs,
         scale=np.float32(scale), softcap=np.float32(softcap),
     )  # fmt: skip
 
@@ -191,15 +195,17 @@ def attend_fused(problem: Problem) -> Attention:
     nothing of T x S but in decode, where T x S is one row per head.
     """
     plan = _plan(problem)
-    inputs, results = _inputs(problem), _results(problem, plan)
     B, H, T, E = plan.batch, plan.heads, plan.queries, plan.value_width
+    decode = T * (H // plan.groups) <= FEW_ROWS
+    inputs = _inputs(problem, as_they_lie=decode and problem.k.dtype == torch.bfloat16)
+    results = _results(problem, plan)
     work = 2.0 * B * H * T * (plan.packed_high - plan.packed_low) * (plan.width + E)
     threads = 1 if work < SMALL else cpu_threads()
     if not B * H * T:
         results.received.fill(0.0)
         return _attention(problem, plan, results)
     with borrow() as space:
-        if T * (H // plan.groups) <= FEW_ROWS:
+        if decode:
             _run_decode(inputs, plan, results, threads, space)
         else:
             _run_prefill(inputs, plan, results, threads, space, _most_slots(problem, plan))
@@ -242,10 +248,18 @@ def _received(space: Workspace, plan: Plan, copies: int) -> np.ndarray:
     return space.take("received", size, np.float64)[:size].reshape(shape)
 
 
-def _inputs(problem: Problem) -> Inputs:
+def _inputs(problem: Problem, *, as_they_lie: bool) -> Inputs:
+    """What the workers read. `as_they_lie`: bfloat16 keys and values are not widened here."""
     q, q_at = _flat(problem.q, torch.float32)
-    k, k_at = _flat(problem.k, torch.float32)
-    v, v_at = _flat(problem.v, torch.float32)
+    k_half = v_half = _NO_HALF
+    if as_they_lie:
+        k, v = _NOTHING[torch.float32][0], _NOTHING[torch.float32][0]
+        k_half, k_at = _flat(problem.k.detach().view(torch.int16), torch.int16)
+        v_half, v_at = _flat(problem.v.detach().view(torch.int16), torch.int16)
+        k_half, v_half = k_half.view(np.uint16), v_half.view(np.uint16)
+    else:
+        k, k_at = _flat(problem.k, torch.float32)
+        v, v_at = _flat(problem.v, torch.float32)
     bias, bias_at = _flat(problem.bias, torch.float32)
     mask, mask_at = _flat(problem.mask, torch.uint8)  # type: ignore[arg-type]
     sinks = _NO_SINKS if problem.sinks is None else problem.sinks.detach().double().numpy()
@@ -257,7 +271,7 @@ def _inputs(problem: Problem) -> Inputs:
         slot_of[wanted] = np.arange(len(wanted))
     return Inputs(
         q, q_at, k, k_at, v, v_at, bias, bias_at, mask, mask_at, sinks,
-        *problem.spans.arrays, newest, older, slot_of,
+        *problem.spans.arrays, newest, older, slot_of, k_half, v_half,
     )  # fmt: skip
 
 
@@ -301,6 +315,7 @@ def _scratch(
         largest=own("largest", TILE),
         where=own("where", TILE, np.int32),
         received=received[number % len(received)],
+        wide=own("wide", 0 if packed else TILE * max(plan.width, plan.value_width)),
     )
 
 

@@ -33,6 +33,7 @@ from attnscope.core.fused_strip import (
     tile_softmax,
 )
 from attnscope.core.fused_workers import begin_rows, panel_spans, read_kept
+from attnscope.core.half import widen
 from attnscope.core.jit import compiled, inner
 from attnscope.core.microkernel import COLUMNS, LANES, ROWS, take_number
 from attnscope.core.vectors import add_scaled
@@ -113,6 +114,46 @@ def _tile_values(  # type: ignore[no-untyped-def]
 
 
 @inner
+def _one_tile_dots(b, g, rows, base, begin, stop, place, inputs, plan, shared, scratch):  # type: ignore[no-untyped-def]
+    """Scores of the keys [begin, stop) of a tile, widened first where they are bfloat16."""
+    at, width = inputs.k_at, plan.width
+    source = at[0] + b * at[1] + g * at[2]
+    if inputs.k_half.size > 0:
+        wide = scratch.wide
+        widen(inputs.k_half, source, at[3], at[4], width, begin, stop, base, wide.view(np.uint32))
+        _tile_dots(
+            scratch.packed_q, rows, width, wide, -base * width, width, 1, base, begin, stop,
+            shared.strip, place,
+        )  # fmt: skip
+    else:
+        _tile_dots(
+            scratch.packed_q, rows, width, inputs.k, source, at[3], at[4], base, begin, stop,
+            shared.strip, place,
+        )  # fmt: skip
+
+
+@inner
+def _one_tile_values(b, g, rows, base, begin, stop, place, inputs, plan, shared, scratch, acc):  # type: ignore[no-untyped-def]
+    """Add the values of a tile, widened first where they are bfloat16."""
+    at, width = inputs.v_at, plan.value_width
+    source = at[0] + b * at[1] + g * at[2]
+    low, high = scratch.panel_low, scratch.panel_high
+    padded = (width + COLUMNS - 1) // COLUMNS * COLUMNS
+    if inputs.v_half.size > 0:
+        wide = scratch.wide
+        widen(inputs.v_half, source, at[3], at[4], width, begin, stop, base, wide.view(np.uint32))
+        _tile_values(
+            shared.strip, place, rows, low, high, wide, -base * width, width, 1, base, acc, width,
+            padded,
+        )  # fmt: skip
+    else:
+        _tile_values(
+            shared.strip, place, rows, low, high, inputs.v, source, at[3], at[4], base, acc, width,
+            padded,
+        )  # fmt: skip
+
+
+@inner
 def _merge(into, other, acc, other_acc, width):  # type: ignore[no-untyped-def]
     """Add one row's partial sums to another's; `into` and `other` are states of one row."""
     if other[LARGEST] > into[LARGEST]:
@@ -170,7 +211,6 @@ def _chunk(pair, chunk, tile0, inputs, plan, shared, scratch):  # type: ignore[n
         inputs.mask_at[0] + b * inputs.mask_at[1] + head0 * inputs.mask_at[2],
         inputs.mask_at[2], inputs.mask_at[3], inputs.mask_at[4],
     )  # fmt: skip
-    k_at, v_at = inputs.k_at, inputs.v_at
     for slot in range(chunk * shared.tiles, min((chunk + 1) * shared.tiles, plan.slots)):
         base = (tile0 + slot) * TILE
         place = (pair * plan.slots + slot) * rows * TILE
@@ -179,20 +219,13 @@ def _chunk(pair, chunk, tile0, inputs, plan, shared, scratch):  # type: ignore[n
             shared.references[references + row] = -np.inf
         begin = max(base, plan.packed_low)
         stop = min(base + TILE, plan.packed_high)
-        _tile_dots(
-            scratch.packed_q, rows, plan.width, inputs.k, k_at[0] + b * k_at[1] + g * k_at[2],
-            k_at[3], k_at[4], base, begin, stop, shared.strip, place,
-        )  # fmt: skip
+        _one_tile_dots(b, g, rows, base, begin, stop, place, inputs, plan, shared, scratch)
         tile_softmax(
             shared.strip, place, base, heads, 0, rows, low, high, first, end,
             plan.keys - plan.queries, plan.softcap, inputs.bias, bias_at, inputs.mask, mask_at,
             state, acc, width, plan.moments, shared.references, references,
         )  # fmt: skip
-        _tile_values(
-            shared.strip, place, rows, low, high, inputs.v,
-            v_at[0] + b * v_at[1] + g * v_at[2], v_at[3], v_at[4], base, acc,
-            plan.value_width, width,
-        )  # fmt: skip
+        _one_tile_values(b, g, rows, base, begin, stop, place, inputs, plan, shared, scratch, acc)
 
 
 @inner

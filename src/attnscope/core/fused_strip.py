@@ -26,6 +26,7 @@ from typing import Final
 
 import numpy as np
 
+from attnscope.core.half import HAS_PAIRS, pair_tile
 from attnscope.core.jit import inner
 from attnscope.core.microkernel import (
     COLUMNS,
@@ -212,17 +213,28 @@ def softmax_row(strip, at, begin, stop, row, position, state, acc, width, moment
 
 @inner
 def tile_scores(  # type: ignore[no-untyped-def]
-    packed_q, panels, panel_low, panel_high, packed_k, k_offset, inner, base, limit, strip, at
-):
-    """Scores of one tile: only the register tiles that some row of theirs may see."""
+    packed_q, panels, panel_low, panel_high, packed_k, k_offset, inner, base, limit, strip, at,
+    pairs, scale,
+):  # fmt: skip
+    """Scores of one tile: only the register tiles that some row of theirs may see.
+
+    `pairs`: queries and keys are packed as pairs of bfloat16, and the queries not yet scaled.
+    """
     for key in range(base, min(base + TILE, limit), COLUMNS):
         source = k_offset + key // COLUMNS * inner * COLUMNS
         for panel in range(panels):
             if panel_high[panel] > key and panel_low[panel] < key + COLUMNS:
-                scores_tile(
-                    packed_q, panel * ROWS * inner, inner, packed_k, source, inner,
-                    strip, at + panel * ROWS * TILE + key - base, TILE,
-                )  # fmt: skip
+                into = at + panel * ROWS * TILE + key - base
+                if HAS_PAIRS and pairs:
+                    pair_tile(
+                        packed_q, panel * ROWS * inner, inner, packed_k, source, inner,
+                        strip, into, TILE, scale,
+                    )  # fmt: skip
+                else:
+                    scores_tile(
+                        packed_q, panel * ROWS * inner, inner, packed_k, source, inner,
+                        strip, into, TILE,
+                    )  # fmt: skip
 
 
 @inner

@@ -27,6 +27,7 @@ from attnscope.core.fused_strip import (
     tile_scores,
     tile_softmax,
 )
+from attnscope.core.half import HAS_PAIRS, pack_key_pairs, pack_query_pairs
 from attnscope.core.jit import compiled, inner
 from attnscope.core.microkernel import COLUMNS, ROWS, read_number, take_number
 
@@ -34,7 +35,11 @@ Array = NDArray[np.generic]
 
 
 class Inputs(NamedTuple):
-    """Flat arrays and where to find things in them: `*_at` is offset, then a step per axis."""
+    """Flat arrays and where to find things in them: `*_at` is offset, then a step per axis.
+
+    `k_half` and `v_half` are the bits of bfloat16 keys and values, where they are read as they lie;
+    `k` and `v` are then empty.
+    """
 
     q: Array
     q_at: Array
@@ -53,6 +58,8 @@ class Inputs(NamedTuple):
     newest: Array
     older: Array
     slot_of: Array
+    k_half: Array
+    v_half: Array
 
 
 class Plan(NamedTuple):
@@ -82,6 +89,7 @@ class Plan(NamedTuple):
     received: bool
     pool: bool
     rows: bool
+    pairs: bool
     scale: np.float32
     softcap: np.float32
 
@@ -102,6 +110,7 @@ class Scratch(NamedTuple):
     largest: Array
     where: Array
     received: Array
+    wide: Array
 
 
 class Chunks(NamedTuple):
@@ -142,10 +151,17 @@ def _pack(number, inputs, plan, scratch):  # type: ignore[no-untyped-def]
     start = plan.packed_low + number % chunks * PACK_KEYS
     stop = min(start + PACK_KEYS, plan.packed_high)
     at = inputs.k_at
-    pack_keys(
-        inputs.k, at[0] + b * at[1] + g * at[2], at[3], at[4], plan.keys, plan.width, start, stop,
-        scratch.packed_k, head * plan.padded * plan.inner, plan.inner,
-    )  # fmt: skip
+    source, into = at[0] + b * at[1] + g * at[2], head * plan.padded * plan.inner
+    if HAS_PAIRS and plan.pairs:
+        pack_key_pairs(
+            inputs.k.view(np.uint32), source, at[3], at[4], plan.keys, plan.width, start, stop,
+            scratch.packed_k.view(np.uint32), into, plan.inner,
+        )  # fmt: skip
+    else:
+        pack_keys(
+            inputs.k, source, at[3], at[4], plan.keys, plan.width, start, stop,
+            scratch.packed_k, into, plan.inner,
+        )  # fmt: skip
     at = inputs.v_at
     blocks = (plan.value_width + COLUMNS - 1) // COLUMNS
     pack_values(
@@ -234,10 +250,17 @@ def _strip(b, g, start, stop, inputs, plan, scratch, results):  # type: ignore[n
     strip, acc, state, references = scratch.strip, scratch.acc, scratch.state, scratch.references
     low, high = scratch.panel_low, scratch.panel_high
     at = inputs.q_at
-    pack_queries(
-        inputs.q, at[0] + b * at[1] + head0 * at[2], at[2], at[3], at[4], heads, plan.width,
-        start, stop, plan.scale, scratch.packed_q, plan.inner,
-    )  # fmt: skip
+    source = at[0] + b * at[1] + head0 * at[2]
+    if HAS_PAIRS and plan.pairs:
+        pack_query_pairs(
+            inputs.q.view(np.uint32), source, at[2], at[3], at[4], heads, plan.width, start, stop,
+            scratch.packed_q.view(np.uint32), plan.inner,
+        )  # fmt: skip
+    else:
+        pack_queries(
+            inputs.q, source, at[2], at[3], at[4], heads, plan.width, start, stop, plan.scale,
+            scratch.packed_q, plan.inner,
+        )  # fmt: skip
     begin_rows(state, acc, rows, width, heads, head0, inputs.sinks)
     panels, least, most = panel_spans(first, end, start, rows, heads, low, high)
     stride = panels * ROWS
@@ -259,6 +282,7 @@ def _strip(b, g, start, stop, inputs, plan, scratch, results):  # type: ignore[n
         tile_scores(
             scratch.packed_q, panels, low, high, scratch.packed_k,
             (b * plan.groups + g) * plan.padded * plan.inner, plan.inner, base, most, strip, place,
+            plan.pairs, plan.scale,
         )  # fmt: skip
         tile_softmax(
             strip, place, base, heads, start, rows, low, high, first, end, shift, plan.softcap,

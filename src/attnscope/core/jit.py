@@ -21,7 +21,7 @@ FAST = {"reassoc", "nsz", "contract", "arcp"}
 """Numba's fastmath here: sums may be reordered; NaN and infinity keep their meaning."""
 
 _HERE = Path(__file__).parent
-_SOURCES = ("jit.py", "microkernel.py", "vectors.py", "dots.py", "fused_*.py")
+_SOURCES = ("jit.py", "microkernel.py", "vectors.py", "dots.py", "half.py", "fused_*.py")
 
 
 def _folder() -> str:

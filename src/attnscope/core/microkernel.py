@@ -78,7 +78,9 @@ def _fma(builder: Any, a: Any, b: Any, c: Any) -> Any:
     return builder.call(function, [a, b, c])
 
 
-def _tile_loop(builder: Any, a_at: Any, b: Any, inner: Any, start: list[Any]) -> list[Any]:
+def _tile_loop(
+    builder: Any, a_at: Any, b: Any, inner: Any, start: list[Any], multiply_add: Any = _fma
+) -> list[Any]:
     """Run the inner dimension with the accumulators in registers; returns their last values.
 
     Args:
@@ -86,6 +88,7 @@ def _tile_loop(builder: Any, a_at: Any, b: Any, inner: Any, start: list[Any]) ->
         b: pointer to B, COLUMNS numbers per index.
         inner: how many indices, a multiple of UNROLL.
         start: ROWS * _VECTORS first values.
+        multiply_add: (builder, vector of A, vector of B, sum) -> sum.
     """
     before = builder.block
     head = builder.append_basic_block("inner")
@@ -109,7 +112,7 @@ def _tile_loop(builder: Any, a_at: Any, b: Any, inner: Any, start: list[Any]) ->
             scalar = _splat(builder, builder.load(a_at(builder, row, at)))
             for v in range(_VECTORS):
                 slot = row * _VECTORS + v
-                current[slot] = _fma(builder, scalar, columns[v], current[slot])
+                current[slot] = multiply_add(builder, scalar, columns[v], current[slot])
     following = builder.add(index, _I64(UNROLL))
     index.add_incoming(following, head)
     for phi, value in zip(sums, current, strict=True):
