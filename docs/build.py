@@ -1,6 +1,7 @@
 """Writes what the docs and the frozen tests take from the program itself: run by `make docs`.
 
     docs/cli.md                  the help page of every command
+    docs/figures.md              every figure of the course
     tests/golden/surface.json    the public surface: flags, names, trace fields, JSON fields
     README.md                    the block between the marks, as the first command prints it
 
@@ -24,6 +25,7 @@ from typing import Any, Final
 
 ROOT: Final = Path(__file__).resolve().parents[1]
 CLI: Final = ROOT / "docs" / "cli.md"
+FIGURES: Final = ROOT / "docs" / "figures.md"
 SURFACE: Final = ROOT / "tests" / "golden" / "surface.json"
 README: Final = ROOT / "README.md"
 TEXT: Final = "Xiao Ming gave the apple to Xiao Wang. Who has the apple now? The apple is with"
@@ -34,11 +36,13 @@ PACKAGES: Final = (
     "attnscope.core",
     "attnscope.trace",
     "attnscope.plan",
+    "attnscope.lessons.figures",
     "attnscope.testing",
 )
 PRINTED: Final[dict[str, tuple[str, ...]]] = {
     "plan": ("plan", "smollm2"),
     "models": ("models", "list"),
+    "figures": ("figures", "dot_product.bytes"),
 }
 """Commands that are quick enough to be run for the fields of their JSON."""
 WIDTH: Final = "80"
@@ -92,6 +96,34 @@ def cli_page() -> str:
         page = "\n".join(line.rstrip() for line in attnscope(*words, "-h").splitlines())
         parts.append(f"## `{title}`\n\n```text\n{page.strip()}\n```\n")
     return "\n".join(parts)
+
+
+def figures_page() -> str:
+    """docs/figures.md."""
+    from attnscope.lessons import figures
+
+    parts = [
+        "# Figures\n\nEvery number of the course, as `attnscope figures` prints it; made by "
+        "`make docs`. `attnscope figures ID` shows one with its inputs and its source. What is "
+        "measured was measured when this page was made.\n"
+    ]
+    every = figures.all()
+    for topic, (english, chinese, _) in figures.TOPICS.items():
+        rows = [one for one in every if figures.topic_of(one.id) == topic]
+        parts.append(f"## {english}\n\n{chinese}\n")
+        parts.append(
+            "| id | number | what it is | 这是什么 | kind | formula |\n|---|---|---|---|---|---|"
+        )
+        parts += [_figure_row(one) for one in rows]
+        notes = [one for one in rows if one.note["en"]]
+        parts += ["", *(f"- `{one.id}`: {one.note['en']} {one.note['zh']}" for one in notes), ""]
+    return re.sub("\n{3,}", "\n\n", "\n".join(parts)).strip("\n") + "\n"
+
+
+def _figure_row(one: Any) -> str:
+    text = "; ".join(dict.fromkeys((one.text["en"], one.text["zh"])))
+    cells = (f"`{one.id}`", text, one.title["en"], one.title["zh"], one.kind, f"`{one.formula}`")
+    return f"| {' | '.join(cells)} |"
 
 
 def flags() -> dict[str, list[str]]:
@@ -198,6 +230,7 @@ def main() -> None:
     parser.add_argument("--no-model", action="store_true", help="leave README.md as it is")
     arguments = parser.parse_args()
     CLI.write_text(cli_page(), encoding="utf-8")
+    FIGURES.write_text(figures_page(), encoding="utf-8")
     SURFACE.parent.mkdir(exist_ok=True)
     SURFACE.write_text(json.dumps(surface(), indent=1) + "\n", encoding="utf-8")
     if not arguments.no_model:

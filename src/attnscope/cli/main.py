@@ -57,6 +57,7 @@ COMMANDS: Final[dict[str, Entry]] = {
         "attnscope.cli.look", "look", "See from which tokens each token takes information."
     ),
     "plan": Entry("attnscope.cli.plan", "app", "Bytes and FLOPs of a model's attention."),
+    "figures": Entry("attnscope.cli.figures", "app", "Every number of the course, computed."),
     "models": Entry("attnscope.cli.models", "app", "List, fetch and find models."),
     "bench": Entry("attnscope.cli.bench", "bench", "What observing costs, on this machine."),
 }

@@ -1,9 +1,9 @@
 """A command that starts in a blink: plain values are converted without typer's validation library.
 
 The idea: typer converts every value through pydantic, whose import takes longer than the planner's
-whole answer. For the few plain types that a quick command uses (str, int, Path) the conversion is
-a line, so it is put in place of typer's before the arguments are parsed. Where typer has no such
-place (other versions), nothing is changed and the command is merely slower.
+whole answer. For the few plain types that a quick command uses (str, int, Path, and lists of them)
+the conversion is a line, so it is put in place of typer's before the arguments are parsed. Where
+typer has no such place (other versions), nothing is changed and the command is merely slower.
 
 Not here: the commands.
 """
@@ -11,7 +11,8 @@ Not here: the commands.
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, get_args
+from types import UnionType
+from typing import Any, Union, get_args, get_origin
 
 import typer
 from typer.core import TyperCommand
@@ -20,14 +21,22 @@ PLAIN = (str, int, bool, Path)
 
 
 class Plain:
-    """Converts one value to str, int, bool or Path; None stays None."""
+    """Converts one value, or each of a list, to str, int, bool or Path; None stays None."""
 
-    def __init__(self, kind: type) -> None:
+    def __init__(self, kind: type, *, many: bool = False) -> None:
         self.kind = kind
+        self.many = many
 
     def coerce(self, value: Any, *, param: Any, ctx: Any) -> Any:
         """What typer calls."""
-        if value is None or isinstance(value, self.kind):
+        if value is None:
+            return None
+        if self.many:
+            return [self._one(each, param=param, ctx=ctx) for each in value]
+        return self._one(value, param=param, ctx=ctx)
+
+    def _one(self, value: Any, *, param: Any, ctx: Any) -> Any:
+        if isinstance(value, self.kind):
             return value
         try:
             return self.kind(value)
@@ -36,14 +45,22 @@ class Plain:
             raise typer.BadParameter(f"{value!r} is not {what}.", ctx=ctx, param=param) from None
 
 
-def plain_kind(annotation: Any) -> type | None:
-    """str, int, bool or Path behind an annotation that may allow None; None for all else.
+def plain(annotation: Any) -> Plain | None:
+    """The conversion to a plain type, to a list of one, or to either or None; None for all else.
 
-    >>> plain_kind(int | None)
-    <class 'int'>
+    >>> plain(int | None).kind, plain(list[str]).many, plain(dict[str, int])
+    (<class 'int'>, True, None)
     """
-    kinds = [one for one in get_args(annotation) or (annotation,) if one is not type(None)]
-    return kinds[0] if len(kinds) == 1 and kinds[0] in PLAIN else None
+    union = get_origin(annotation) in (Union, UnionType)
+    kinds = (
+        [one for one in get_args(annotation) if one is not type(None)] if union else [annotation]
+    )
+    if len(kinds) != 1:
+        return None
+    [kind] = kinds
+    many = get_origin(kind) is list
+    inner = get_args(kind)[0] if many else kind
+    return Plain(inner, many=many) if inner in PLAIN else None
 
 
 class Quick:
@@ -52,11 +69,11 @@ class Quick:
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Put the conversions in place, then parse."""
         for param in self.get_params(ctx):  # type: ignore[attr-defined]
-            kind = plain_kind(getattr(getattr(param, "type_descriptor", None), "annotation", None))
-            if kind is not None and getattr(param, "_runtime_param", False) is None:
-                param._runtime_param = Plain(kind)
-        found: list[str] = super().parse_args(ctx, args)  # type: ignore[misc]
-        return found
+            found = plain(getattr(getattr(param, "type_descriptor", None), "annotation", None))
+            if found is not None and getattr(param, "_runtime_param", False) is None:
+                param._runtime_param = found
+        rest: list[str] = super().parse_args(ctx, args)  # type: ignore[misc]
+        return rest
 
 
 class QuickCommand(Quick, TyperCommand):

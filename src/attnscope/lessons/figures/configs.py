@@ -45,7 +45,8 @@ def config(name: str, field: str) -> Callable[[], Input]:
 
 def layers(name: str, *kinds: str) -> Callable[[], Input]:
     """How many layers of these kinds a model has; of every kind, if none is named."""
-    where = f"{HUB[name]} config.json: layers that are " + " or ".join(kinds or ("there",))
+    what = f"layers that attnscope.plan reads as {' or '.join(kinds)}" if kinds else "layers"
+    where = f"{HUB[name]} config.json: {what}"
     return lambda: Input(sum(one.kind in kinds or not kinds for one in model(name).layers), where)
 
 
