@@ -161,16 +161,17 @@ class Decoder(nn.Module):
         if not config.tied:
             self.lm_head = nn.Linear(config.width, config.vocabulary, bias=False)
         shared: dict[Rope, SharedRope] = {}
-        for attention in self._attentions():
+        for index in range(config.layers):
+            attention = self.attention(index)
             attention.rope = shared.setdefault(attention.rope, SharedRope(attention.rope))
 
-    def _attentions(self) -> list[Any]:
-        layers: list[Any] = list(self.layers)
-        return [layer.self_attn for layer in layers]
+    def attention(self, layer: int) -> Any:
+        """The mechanism of a layer."""
+        return self.layers[layer].self_attn
 
     def new_caches(self, batch: int = 1) -> list[Cache]:
         """An empty cache for each layer: of a window where it has one, else of everything."""
-        return [attention.new_cache(batch) for attention in self._attentions()]
+        return [self.attention(index).new_cache(batch) for index in range(len(self.layers))]
 
     def forward(
         self,

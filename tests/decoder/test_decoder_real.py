@@ -51,7 +51,7 @@ def test_logits_are_those_of_transformers(name: str) -> None:
 @pytest.mark.real_model
 @pytest.mark.slow
 def test_gemma_beyond_its_window() -> None:
-    """600 tokens, of which sliding layers see 512: the last logits, in one call and through caches."""
+    """600 tokens, of which sliding layers see 512: in one call, and through caches."""
     decoder, peer, ids = opened("gemma3")
     ids = ids.repeat(1, 600 // ids.shape[1] + 1)[:, :600]
     exact = peer.oracle(ids)[:, -30:]

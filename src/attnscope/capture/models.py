@@ -160,7 +160,7 @@ def load(
     wanted = _dtype(dtype)
     with quiet_transformers():
         config = check_config(files.folder, trust_remote_code=trust_remote_code)
-        tokenizer = _tokenizer(files.folder, trust_remote_code=trust_remote_code)
+        tokenizer = load_tokenizer(files.folder, trust_remote_code=trust_remote_code)
         model = _model(
             files.folder,
             config,
@@ -182,7 +182,16 @@ def _dtype(given: Any) -> Any:
     return given if given == "auto" else getattr(torch, given)
 
 
-def _tokenizer(folder: Path, *, trust_remote_code: bool) -> PreTrainedTokenizerBase:
+def load_tokenizer(folder: Path, *, trust_remote_code: bool = False) -> PreTrainedTokenizerBase:
+    """The tokenizer of a model's folder alone.
+
+    Args:
+        folder: of `resolve`.
+        trust_remote_code: as in `load`.
+
+    Raises:
+        ModelError: it is missing or cannot be read.
+    """
     from transformers import AutoTokenizer
 
     try:

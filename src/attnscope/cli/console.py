@@ -67,6 +67,15 @@ def label(text: str) -> str:
     return "'" + "".join(_visible(character) for character in text) + "'"
 
 
+def safe(text: str) -> str:
+    """A text as a terminal may show it: with line ends and tabs, and nothing that could steer it.
+
+    >>> safe("a\n\x1b[2J")
+    'a\n\\x1b[2J'
+    """
+    return "".join(one if one in "\n\t" else _visible(one) for one in text)
+
+
 def _visible(character: str) -> str:
     named = {"\n": "\\n", "\t": "\\t", "\r": "\\r"}
     if character in named:

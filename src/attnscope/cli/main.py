@@ -56,6 +56,9 @@ COMMANDS: Final[dict[str, Entry]] = {
     "look": Entry(
         "attnscope.cli.look", "look", "See from which tokens each token takes information."
     ),
+    "generate": Entry(
+        "attnscope.cli.generate", "generate", "Let a model go on with a text, step by step."
+    ),
     "plan": Entry("attnscope.cli.plan", "app", "Bytes and FLOPs of a model's attention."),
     "figures": Entry("attnscope.cli.figures", "app", "Every number of the course, computed."),
     "models": Entry("attnscope.cli.models", "app", "List, fetch and find models."),
