@@ -15,18 +15,23 @@ from typing import Any
 
 import torch
 from torch.overrides import TorchFunctionMode
+from torch.utils.flop_counter import FlopCounterMode
 
+import attnscope.plan
+from attnscope.core.mechanism import Counts
 from attnscope.testing import budget
 
-CONFIGS = Path(__file__).parents[1] / "data" / "configs"
+CONFIGS = Path(attnscope.plan.__file__).parent / "data" / "configs"
 
 
-def real_config(name: str) -> dict[str, Any]:
-    """A published config.json, shipped with the planner."""
-    import attnscope.plan
+def real_config(name: str, **changed: Any) -> dict[str, Any]:
+    """The text part of a published config.json, as the planner ships it, with some fields changed.
 
-    folder = Path(attnscope.plan.__file__).parent / "data" / "configs"
-    return json.loads((folder / f"{name}.json").read_text("utf-8"))
+    A field changed to `...` is taken out.
+    """
+    config = json.loads((CONFIGS / f"{name}.json").read_text("utf-8"))
+    config = dict(config.get("text_config", config)) | changed
+    return {name: value for name, value in config.items() if value is not ...}
 
 
 class InFloat64(TorchFunctionMode):
@@ -58,16 +63,16 @@ class Peer:
     """One attention module of transformers with random weights.
 
     Args:
-        attention, rotary: the classes.
+        attention, rotary: the classes; None where there is no rotation.
         config: the config object; set to eager here.
         layer: its index.
-        rotary_kind: `layer_type` for a rotary class that asks for one.
+        dtype: of its weights.
     """
 
     def __init__(self, attention, rotary, config, *, layer: int = 0, dtype=torch.float32) -> None:  # type: ignore[no-untyped-def]
         config._attn_implementation = "eager"
         torch.manual_seed(7)
-        self.module = attention(config, layer)
+        self.module = attention(config, layer_idx=layer)
         for name, weight in self.module.named_parameters():
             # Norm weights away from 1 and 0, projections that keep scores near 1 at any width.
             spread = 0.3 if weight.ndim == 1 else 1.5 / weight.shape[1] ** 0.5
@@ -90,15 +95,18 @@ class Peer:
     def wide(self) -> torch.nn.Module:
         return copy.deepcopy(self.module).double()
 
+    def angles(self, x: torch.Tensor, positions: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        """The rotary module's cosines and sines at positions [B or 1, T]."""
+        rotary = self.rotary(self.config)
+        typed = "layer_type" in inspect.signature(rotary.forward).parameters
+        return rotary(x, positions, **({"layer_type": self.layer_type} if typed else {}))
+
     def _run(self, module, x, positions):  # type: ignore[no-untyped-def]
         T = x.shape[1]
         more = {}
         if self.rotary is not None:
             positions = torch.arange(T) if positions is None else positions
-            rotary = self.rotary(self.config)
-            if "layer_type" in inspect.signature(rotary.forward).parameters:
-                more = {"layer_type": self.layer_type}
-            more = {"position_embeddings": rotary(x, positions.view(-1, T), **more)}
+            more = {"position_embeddings": self.angles(x, positions.view(-1, T))}
         mask = mask_of(T, T, window=self.window, dtype=x.dtype)
         return module(x, attention_mask=mask, **more)[0]
 
@@ -123,9 +131,9 @@ def _gradients(module, run, x, gradient):  # type: ignore[no-untyped-def]
 def inputs(peer: Peer, tokens: int, *, batch: int = 2, seed: int = 0) -> torch.Tensor:
     """x [B, T, C] of a peer's width and dtype."""
     width = peer.config.hidden_size
-    return torch.randn(
-        batch, tokens, width, generator=torch.Generator().manual_seed(seed)
-    ).to(peer.dtype)
+    return torch.randn(batch, tokens, width, generator=torch.Generator().manual_seed(seed)).to(
+        peer.dtype
+    )
 
 
 def judge_forward(ours: torch.nn.Module, peer: Peer, tokens: int, **more: Any) -> None:
@@ -139,7 +147,12 @@ def judge_forward(ours: torch.nn.Module, peer: Peer, tokens: int, **more: Any) -
 
 
 def judge_gradients(ours: torch.nn.Module, peer: Peer, tokens: int) -> None:
-    """The gradients of x and of every weight against the peer, by the budget."""
+    """The gradients of x and of every weight against the peer, by the budget.
+
+    Three times the peer's error, not two: a gradient has passed five products on its way, each with
+    its terms in another order than the peer takes, and the largest of thousands of errors varies
+    by half between two such orders.
+    """
     x = inputs(peer, tokens)
     gradient = inputs(peer, tokens, seed=1)
     found = _gradients(ours, ours, x, gradient)
@@ -147,7 +160,9 @@ def judge_gradients(ours: torch.nn.Module, peer: Peer, tokens: int) -> None:
     exact = peer.gradients(x, gradient, exact=True)
     assert found.keys() == theirs.keys()
     for name in found:
-        budget(found[name], peer=theirs[name], oracle=exact[name], what=f"gradient of {name}")
+        budget(
+            found[name], peer=theirs[name], oracle=exact[name], what=f"gradient of {name}", factor=3
+        )
 
 
 def judge_cached(ours: Any, peer: Peer, tokens: int, chunks: tuple[int, ...]) -> None:
@@ -160,3 +175,60 @@ def judge_cached(ours: Any, peer: Peer, tokens: int, chunks: tuple[int, ...]) ->
         assert cache.length == tokens
         assert cache.nbytes == 2 * ours.counts(0, tokens, dtype=peer.dtype).kept_bytes
         budget(y, peer=peer.output(x), oracle=peer.exact(x), what=f"cached, in pieces {pieces}")
+
+
+def caught(ours: torch.nn.Module, peer: Peer, tokens: int = 23) -> bool:
+    """Whether the judge notices that a module was damaged."""
+    try:
+        judge_forward(ours, peer, tokens)
+    except AssertionError as error:
+        assert "numbers are off" in str(error)  # noqa: PT017 - it is the error that is judged
+        return True
+    return False
+
+
+def flops(module: torch.nn.Module, tokens: int, *, cached: int = 0, **more: Any) -> int:
+    """What PyTorch counts for `tokens` behind `cached`, on the meta device."""
+    module = copy.deepcopy(module).to("meta")
+    width = next(p for n, p in module.named_parameters() if n.startswith("k_proj.w")).shape[1]
+    if cached:
+        more["cache"] = module.new_cache()
+        module(torch.zeros(1, cached, width, device="meta"), **more)
+    with FlopCounterMode(display=False) as counter, torch.no_grad():
+        module(torch.zeros(1, tokens, width, device="meta"), **more)
+    return counter.get_total_flops()
+
+
+def judge_counts(ours: Any, peer: Peer | None = None, *, window: int | None = None) -> None:
+    """FLOPs by PyTorch's counter, parameters and bytes of real tensors, pairs one by one."""
+    for tokens, cached in ((1, 0), (1, 30), (7, 0), (7, 30), (40, 3)):
+        counts = ours.counts(tokens, cached, dtype=torch.float32)
+        assert isinstance(counts, Counts)
+        assert counts.parameters == sum(p.numel() for p in ours.parameters())
+        assert counts.projection_flops + counts.flops_dense == flops(ours, tokens, cached=cached)
+        pairs = sum(
+            i - j < (window or 10**9) for i in range(cached, cached + tokens) for j in range(i + 1)
+        )
+        shape = ours.shape
+        assert counts.flops == 4 * shape.heads * shape.width * pairs
+        cache, width = ours.new_cache(), shape.model
+        weight = next(ours.parameters())
+        with torch.no_grad():
+            for count in (cached, tokens):
+                if count:
+                    ours(torch.zeros(1, count, width, dtype=weight.dtype), cache=cache)
+        assert cache.nbytes == counts.kept_bytes
+        if cached + tokens <= (window or 10**9):
+            assert counts.kept_bytes == counts.bytes_per_token * (cached + tokens)
+    if peer is not None:
+        module = copy.deepcopy(peer.module).to("meta")
+        x = torch.zeros(1, 9, peer.config.hidden_size, dtype=peer.dtype)
+        more = {"attention_mask": mask_of(9, 9).to("meta")}
+        if peer.rotary is not None:
+            angles = peer.angles(x, torch.arange(9)[None])
+            more["position_embeddings"] = tuple(a.to("meta") for a in angles)
+        with FlopCounterMode(display=False) as counter, torch.no_grad():
+            module(x.to("meta"), **more)
+        counts = ours.counts(9)
+        assert counts.projection_flops + counts.flops_dense == counter.get_total_flops()
+        assert counts.parameters == sum(p.numel() for p in peer.module.parameters())
