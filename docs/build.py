@@ -34,6 +34,7 @@ END: Final = "```\n<!-- end -->"
 PACKAGES: Final = (
     "attnscope",
     "attnscope.core",
+    "attnscope.decoder",
     "attnscope.trace",
     "attnscope.plan",
     "attnscope.lessons.figures",
@@ -187,7 +188,7 @@ def shape(value: Any) -> Any:
 
 def json_fields() -> dict[str, Any]:
     """What each command prints with --json, as skeletons."""
-    from attnscope.cli import report
+    from attnscope.cli import generate, generation, report
 
     token = report.TokenLine(0, 1, "a", 0, 1)
     head = report.HeadLine(0, 0, "mixed", dict.fromkeys(report.HEAD_VALUES, 0.0))
@@ -199,8 +200,18 @@ def json_fields() -> dict[str, Any]:
         chosen=report.Chosen(0, 0, 0, None), attended=[report.Attended(0, 0, 1.0, 1.0)],
         timing=dict.fromkeys(report.TIMES, 0.0), peak_bytes=1,
     )  # fmt: skip
+    made = {"text": "a", "tokens": [dataclasses.asdict(token)]}
+    generated = generation.Generated(
+        model=dict.fromkeys(report.MODEL_FACTS, 0), prompt=made, generated=made, ended="length",
+        sampling=dict.fromkeys(("temperature", "top_k", "top_p", "seed"), 1),
+        timing=dict.fromkeys(generation.TIMES, 0.0), peak=1,
+    )  # fmt: skip
     printed = {name: json.loads(attnscope(*words, "--json")) for name, words in PRINTED.items()}
-    return {"look": shape(report.to_json(look)), **{n: shape(v) for n, v in printed.items()}}
+    return {
+        "look": shape(report.to_json(look)),
+        "generate": shape(generate.to_json(generated)),
+        **{n: shape(v) for n, v in printed.items()},
+    }
 
 
 def surface() -> dict[str, Any]:

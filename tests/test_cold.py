@@ -59,7 +59,15 @@ def test_help_takes_at_most_300_ms() -> None:
 
 @pytest.mark.parametrize(
     "arguments",
-    [("-h",), ("--version",), ("look", "-h"), ("plan", "-h"), ("models", "-h"), ("bench", "-h")],
+    [
+        ("-h",),
+        ("--version",),
+        ("look", "-h"),
+        ("generate", "-h"),
+        ("plan", "-h"),
+        ("models", "-h"),
+        ("bench", "-h"),
+    ],
     ids=" ".join,
 )
 def test_help_imports_nothing_heavy(arguments: tuple[str, ...]) -> None:

@@ -107,6 +107,6 @@ def test_look_keeps_the_contract(frozen: Any) -> None:
     assert set(look) == {*CONTRACT, "schema", "layers", "next", "chosen"}
 
 
-@pytest.mark.parametrize("command", ["look", "plan", "models"])
+@pytest.mark.parametrize("command", ["look", "generate", "plan", "models"])
 def test_every_json_names_its_schema(frozen: Any, command: str) -> None:
     assert next(iter(frozen["json"][command])) == "schema"

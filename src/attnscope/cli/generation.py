@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 TOKENS: Final = 100
 MOST_SEED: Final = 2**63
+TIMES: Final = ("load_s", "prefill_s", "decode_s", "tokens_per_s")
 
 
 @dataclass(frozen=True)
@@ -105,6 +106,7 @@ def run(text: str, *, model: str, wanted: Wanted, write: Callable[[str], None]) 
     else:
         course = _record(opened, wanted, sampling, generator, write=write, load_s=load_s)
     steps = len(course.ids) - 1
+    per_s = steps / course.decode_s if steps and course.decode_s > 0 else None
     return Generated(
         model=_facts(opened),
         prompt={"text": opened.text, "tokens": _tokens(opened, opened.ids)},
@@ -114,12 +116,7 @@ def run(text: str, *, model: str, wanted: Wanted, write: Callable[[str], None]) 
         },
         ended=course.ended,
         sampling=None if wanted.sampling is None else {**wanted.sampling, "seed": seed},
-        timing={
-            "load_s": load_s,
-            "prefill_s": course.prefill_s,
-            "decode_s": course.decode_s,
-            "tokens_per_s": steps / course.decode_s if steps and course.decode_s > 0 else None,
-        },
+        timing=dict(zip(TIMES, (load_s, course.prefill_s, course.decode_s, per_s), strict=True)),
         peak=peak_bytes(),
         trace=None if wanted.trace is None else str(wanted.trace),
     )
