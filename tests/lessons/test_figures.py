@@ -7,6 +7,7 @@ against itself: its formula, evaluated on its own inputs, is a second way to its
 from __future__ import annotations
 
 import ast
+import contextlib
 import doctest
 import importlib
 import json
@@ -22,6 +23,7 @@ import pytest
 
 from attnscope.lessons import figures
 from attnscope.lessons.figures import Figure, registry
+from attnscope.lessons.figures.prose import literals
 
 SOURCE = Path(figures.__file__).parents[2]
 FILES = sorted(path.stem for path in Path(figures.__file__).parent.glob("*.py"))
@@ -170,23 +172,58 @@ def test_ids_that_others_rest_on_are_there() -> None:
     assert set(named) - set(figures.ids()) == set()
 
 
-def catalogue_ids(source: str) -> set[str]:
-    """The ids in `figures=(...)` of a mechanism's `About(...)`."""
-    found = set()
+def abouts(source: str) -> list[dict[str, Any]]:
+    """The words of each `About(...)` of a mechanism's file, those that are literals."""
+    found = []
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.Call) and ast.unparse(node.func) == "About":
+            said = {}
             for word in node.keywords:
-                if word.arg == "figures":
-                    found |= set(ast.literal_eval(word.value))
+                with contextlib.suppress(ValueError):
+                    said[str(word.arg)] = ast.literal_eval(word.value)
+            found.append(said)
     return found
 
 
-def test_the_catalogue_of_mechanisms_names_figures_that_exist() -> None:
+@pytest.fixture(scope="module")
+def catalogue() -> list[dict[str, Any]]:
     files = sorted((SOURCE / "mechanisms").glob("*.py"))
-    named = set().union(*(catalogue_ids(path.read_text(encoding="utf-8")) for path in files))
+    found = [one for path in files for one in abouts(path.read_text(encoding="utf-8"))]
+    assert len(found) >= 9
+    return found
+
+
+def test_the_catalogue_of_mechanisms_names_figures_that_exist(
+    catalogue: list[dict[str, Any]],
+) -> None:
+    named = {id for one in catalogue for id in one.get("figures", ())}
+    assert named
     assert named - set(figures.ids()) == set()
-    assert named, "no mechanism names a figure: the test read nothing"
-    assert catalogue_ids('A = About(name="x", figures=("a.b",))') == {"a.b"}
+    assert abouts('A = About(name="x", figures=("a.b",))') == [{"name": "x", "figures": ("a.b",)}]
+
+
+def unregistered(sentence: str) -> set[tuple[str, str]]:
+    """The numbers with a unit in a sentence that no figure prints; 100 % is a definition."""
+    printed = {
+        (x.value, x.unit)
+        for one in figures.all()
+        for text in one.text.values()
+        for x in literals(text)
+    }
+    said = {(x.value, x.unit): (x.spelled, x.unit) for x in literals(sentence) if x.unit}
+    return {shown for key, shown in said.items() if key not in printed} - {("100", "%")}
+
+
+def test_bytes_and_percentages_of_the_catalogue_are_figures(
+    catalogue: list[dict[str, Any]],
+) -> None:
+    wrong = {
+        one["name"]: found
+        for one in catalogue
+        if (found := unregistered(" ".join((one["solved"], one["stuck"], one["keeps"]))))
+    }
+    assert wrong == {}
+    assert unregistered("96 GiB, 89.5 % and 100 % of 97 GiB") == {("97", "GiB")}
 
 
 def test_an_unknown_id_is_an_error_with_a_hint() -> None:

@@ -67,7 +67,7 @@ def question_positions(T: int) -> int:
 
 
 @counted(
-    "prefix.masked.forwards", formula="T / T", unit="forwards",
+    "prefix.masked.forwards", formula="1", unit="forwards",
     en="Forwards with a causal mask", zh="加因果掩码:前向次数",
 )  # fmt: skip
 def masked_forwards(T: int) -> int:

@@ -117,10 +117,10 @@ def proportional_car(scores: tuple[int, ...]) -> Fraction:
     "mask.exp_-1e9", inputs={"score": given(-1e9, "a number that stands for minus infinity")},
     show="{:g}", formula="exp(score)", source="numpy.exp in float32",
     en="e to the power of -1e9 in float32, exactly", zh="float32 里 e 的 -1e9 次方(精确值)",
-    note="As good as -inf here. In float16 -1e9 cannot be written and becomes -inf itself; a "
-    "smaller number such as -10 would leave the future some weight.",
+    note="As good as -inf here. Float16 cannot write -1e9 and makes it -inf; a number that is not "
+    "large enough, such as -10, would leave the future some weight.",
     note_zh="在这里和 -inf 一样。float16 写不下 -1e9,会直接变成 -inf;"
-    "再小一些的数(比如 -10)就会给未来留下权重。",
+    "不够大的负数(比如 -10)会给未来留下权重。",
 )  # fmt: skip
 def exp_of_a_large_negative(score: float) -> float:
     with np.errstate(under="ignore"):
