@@ -262,7 +262,7 @@ def _train(chain: np.ndarray, steps: int, seed: int, *, causal: bool) -> _Traine
             adam.step()
             losses[step] = float(loss.detach())
         with torch.no_grad():
-            text = _text(P, pi, 16 * BATCH, random)
+            text = _text(P, pi, 8 * BATCH, random)
             whole = model(text)[0][:, :LENGTH].log_softmax(-1)
             prefix = torch.stack(
                 [model(text[:, :end])[0][:, -1] for end in range(1, LENGTH + 1)], 1

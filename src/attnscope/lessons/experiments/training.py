@@ -6,6 +6,7 @@ factor on q.k, the learning rate, the norm on q and k, or the clip differ. All o
 step by step: loss, share of right answers, the largest scaled score in sight, entropy.
 
     scaled, unscaled           q.k / sqrt(d) against q.k, weights of variance 1 / width
+    unscaled, drawn smaller    W_Q and W_K times d^(-1/4): the scaled model's scores at the start
     growing                    scaled, at a learning rate at which the logits run away
     growing + QK-norm          every head's q and k through an RMS norm
     growing + QK-Clip          after a step whose largest logit m of a head passed tau, W_Q and W_K
@@ -41,6 +42,7 @@ from attnscope.lessons.experiments.small_model import (
     loss_at,
     reproducible,
 )
+from attnscope.mechanisms.qk_clip import clip_factors
 
 WIDTH = 64
 """Of the stream; head widths are free of it."""
@@ -76,13 +78,16 @@ class Variant:
             positive("clip", self.clip)
 
 
-VARIANTS = (
-    Variant("scaled", 3e-3),
-    Variant("unscaled", 3e-3, scaled=False),
-    Variant("growing", 3e-2),
-    Variant("growing + QK-norm", 3e-2, qk_norm=True),
-    Variant("growing + QK-Clip", 3e-2, clip=30.0),
-)
+def variants_at(head_width: int) -> tuple[Variant, ...]:
+    """The variants of the course, for heads of this width."""
+    return (
+        Variant("scaled", 3e-3),
+        Variant("unscaled", 3e-3, scaled=False),
+        Variant("unscaled, drawn smaller", 3e-3, scaled=False, start=head_width**-0.25),
+        Variant("growing", 3e-2),
+        Variant("growing + QK-norm", 3e-2, qk_norm=True),
+        Variant("growing + QK-Clip", 3e-2, clip=30.0),
+    )
 
 
 @dataclass(frozen=True, eq=False)
@@ -152,7 +157,7 @@ class Training(Result):
         lines = [
             f"associative recall, d = {self.head_width}, {self.steps} steps, {runs} seed(s); a "
             f"guess among the values has loss {self.guess:.2f}",
-            f"{'':20}{'rate':>6}  learned at step   last loss   right   largest logit  entropy",
+            f"{'':24}{'rate':>6}  learned at step   last loss   right   largest logit  entropy",
         ]
         for curves in self.curves:
             learned = " ".join(
@@ -160,7 +165,7 @@ class Training(Result):
                 for step in curves.learned_at(self.guess / 2)
             )
             lines.append(
-                f"{curves.variant.name:20}{curves.variant.rate:6g}  {learned:16}"
+                f"{curves.variant.name:24}{curves.variant.rate:6g}  {learned:16}"
                 f"{curves.last('loss').mean():10.3f}{curves.last('right').mean():8.2f}"
                 f"{curves.max_logit.max():16.0f}{curves.last('entropy').mean():9.2f}"
             )
@@ -247,8 +252,8 @@ def _one(
             loss.backward()
             adam.step()
             if variant.clip is not None:
-                gamma = (variant.clip / look.max_logit).clamp(min=0.0, max=1.0)
-                shrink(model, gamma.where(look.max_logit > 0, 1.0).sqrt())
+                gamma = [clip_factors(of_heads, variant.clip) for of_heads in look.max_logit]
+                shrink(model, torch.stack(gamma).sqrt())
             numbers = (loss.detach(), right, look.max_logit.max(), look.entropy.mean())
             found[:, step] = [float(number) for number in numbers]
     return found
@@ -260,12 +265,12 @@ def shrink(model: SmallModel, factor: torch.Tensor) -> None:
     for block, of_heads in zip(model.blocks, factor, strict=True):
         for projection in (block.attention.q_proj, block.attention.k_proj):  # type: ignore[union-attr]
             rows = projection.weight.view(len(of_heads), -1)  # type: ignore[union-attr, operator]
-            rows.mul_(of_heads[:, None])
+            rows.mul_(of_heads[:, None].to(rows.dtype))
 
 
 def run(
     *,
-    variants: Sequence[Variant] = VARIANTS,
+    variants: Sequence[Variant] | None = None,
     head_width: int = 256,
     steps: int = 400,
     seeds: int = 3,
@@ -277,11 +282,21 @@ def run(
     Same seed, same numbers, on one machine: the last bits of a matrix product differ between
     processors, and hundreds of steps make them visible. What is claimed is the same everywhere.
 
+    Args:
+        variants: what to train; `variants_at(head_width)` if not given.
+        head_width: d of the one head.
+        steps: of Adam, at least SMOOTH.
+        seeds: runs of each variant.
+        task: `Recall()` if not given.
+        seed: of the first run.
+
     Raises:
         ValueError, TypeError: no variant, or a count that is too small.
 
-    Cost: 10 ms a step and run: a minute or two with the defaults on one core.
+    Cost: 10 ms a step and run: about two minutes with the defaults on one core.
     """
+    at_least("head_width", head_width, 1)
+    variants = variants_at(head_width) if variants is None else variants
     if not variants:
         raise ValueError("variants: expected at least one, got none")
     task = task or Recall()
