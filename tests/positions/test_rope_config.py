@@ -160,6 +160,7 @@ def test_old_and_new_style_are_one() -> None:
             },
         }),
         ("gpt_oss", {"head_dim": 32, "rope_theta": 150000.0}),
+        ("gpt_oss", {"head_dim": 32, "rope_parameters": {"rope_theta": 150000.0}}),
         ("gpt_oss", {"head_dim": 32, "rope_scaling": {"rope_type": "linear", "factor": 2.0}}),
     ],
 )  # fmt: skip

@@ -157,7 +157,7 @@ def _of_layer(config: Mapping[str, Any], layer_type: str | None, family: str) ->
     if first is not None and entry and not nested:
         # Phi 3 writes it outside, and there it has precedence.
         values["original_max_position_embeddings"] = first
-    for name, value in _defaults(family, part, values).items():
+    for name, value in _defaults(family, part, bool(entry)).items():
         values.setdefault(name, value)
     if "rope_theta" not in values:
         raise ConfigError(
@@ -182,13 +182,12 @@ def _chosen(
     )
 
 
-def _defaults(family: str, part: Part | None, values: Mapping[str, Any]) -> Mapping[str, Any]:
-    """What the family's config class fills in."""
+def _defaults(family: str, part: Part | None, said: bool) -> Mapping[str, Any]:
+    """What the family's config class fills in, where the file says how to turn or does not."""
     if part is not None:
-        return {"rope_theta": part.default, **part.more} if part.default else part.more
+        return {"rope_theta": part.default, **part.more}
     default = FAMILIES.get(family, {})
-    if {"rope_type", "type"} & set(values):
-        # It says how to scale, so the family's own way of scaling is not meant.
+    if said:
         general = ("rope_theta", "partial_rotary_factor")
         return {name: value for name, value in default.items() if name in general}
     return default

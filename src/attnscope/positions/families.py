@@ -70,7 +70,7 @@ class Part:
     """
 
     theta: str
-    default: float | None
+    default: float
     scaled: bool
     more: Mapping[str, Any] = field(default_factory=dict)
 
