@@ -11,16 +11,20 @@ import copy
 import inspect
 import json
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
+from unittest import mock
 
 import torch
 from torch.overrides import TorchFunctionMode
 from torch.utils.flop_counter import FlopCounterMode
 
 import attnscope.plan
+from attnscope.core.heads import HeadAttention
 from attnscope.core.mechanism import Counts
+from attnscope.positions import Rope
 from attnscope.testing import budget
 
+Mechanism = TypeVar("Mechanism", bound=HeadAttention)
 CONFIGS = Path(attnscope.plan.__file__).parent / "data" / "configs"
 
 
@@ -32,6 +36,18 @@ def real_config(name: str, **changed: Any) -> dict[str, Any]:
     config = json.loads((CONFIGS / f"{name}.json").read_text("utf-8"))
     config = dict(config.get("text_config", config)) | changed
     return {name: value for name, value in config.items() if value is not ...}
+
+
+def on_meta(cls: type[Mechanism], config: dict[str, Any], *, layer: int = 0) -> Mechanism:
+    """A layer in its real size without its memory; the rotation is numbers and stays on the CPU."""
+    read = Rope.from_config
+
+    def numbers(*x: Any, **more: Any) -> Rope:
+        with torch.device("cpu"):
+            return read(*x, **more)
+
+    with mock.patch.object(Rope, "from_config", numbers), torch.device("meta"):
+        return cls.from_config(config, layer=layer)
 
 
 class InFloat64(TorchFunctionMode):
@@ -232,3 +248,13 @@ def judge_counts(ours: Any, peer: Peer | None = None, *, window: int | None = No
         counts = ours.counts(9)
         assert counts.projection_flops + counts.flops_dense == counter.get_total_flops()
         assert counts.parameters == sum(p.numel() for p in peer.module.parameters())
+
+
+def judge_picture(picture: str, *laws: str) -> None:
+    """It fits a terminal, holds no number that is none, and states its laws with their values."""
+    lines = picture.splitlines()
+    assert len(lines) <= 30
+    assert max(map(len, lines)) <= 110
+    assert "nan" not in picture
+    for law in laws:
+        assert law in picture

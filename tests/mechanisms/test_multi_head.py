@@ -11,6 +11,7 @@ from head_referees import (
     judge_counts,
     judge_forward,
     judge_gradients,
+    judge_picture,
 )
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -211,6 +212,4 @@ def test_layers_and_configs_that_do_not_fit_are_refused() -> None:
 
 
 def test_the_picture_shows_two_heads() -> None:
-    shown = picture()
-    assert "16 of 128 cost the same: True" in shown
-    assert "head B" in shown
+    judge_picture(picture(), "16 of 128 cost the same: True", "law: y is the sum of what each head")

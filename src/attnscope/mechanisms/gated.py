@@ -55,7 +55,7 @@ ABOUT: Final = About(
     solved="A query may refuse what its head brings, so the row of scores 0.04, 0.36, 0.00 need "
     "not count although its weights are still 30 / 41 / 29 %.",
     stuck="The gate eases sinks and does not remove them, by its paper's own word; and it is paid "
-    "with a query projection twice as large.",
+    "with 31,457,280 parameters more in each full layer of Qwen3.8-27B.",
     keeps="2 G D numbers: keys after norm and rotation, and values",
     figures=("world.sink.row",),
 )
