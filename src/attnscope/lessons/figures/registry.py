@@ -163,7 +163,8 @@ def figure(
             {GiB}, {million} and {yi} are the value divided by these. Or a function to the text.
         show_zh: where Chinese writes the number otherwise.
         join, join_zh: what stands between the entries of a list.
-        note, note_zh: what has to be said with the number, in both languages or in none.
+        note, note_zh: what has to be said with the number, in both languages or in none; {id}
+            stands for what another figure prints.
 
     Raises:
         ValueError: the id is taken, or a note is there in one language only.

@@ -147,7 +147,7 @@ def _part(id: str, form: str, width: str, *, en: str, zh: str) -> None:
     )(lambda width, **_: replace(one, bits=0).vector_bytes(width))  # fmt: skip
 
 
-_part("kv.dsv41flash.main", "fp4+e4m3/16", "head_dim", en="an entry's key", zh="条目的 K")
+_part("kv.dsv41flash.main", "fp4+e4m3/16", "head_dim", en="an entry's key", zh="条目的 K ")
 _part("kv.dsv41flash.index", "fp4+e8m0/32", "index_head_dim", en="an index key", zh="索引键")
 
 
