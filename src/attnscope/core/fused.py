@@ -30,7 +30,7 @@ from attnscope.core.half import HAS_PAIRS
 from attnscope.core.microkernel import COLUMNS, ROWS, UNROLL
 from attnscope.core.problem import Attention, PooledMap, Problem, map_cell
 from attnscope.core.strip import attend_strip
-from attnscope.core.workspace import Workspace, borrow, cpu_threads, crew
+from attnscope.core.workspace import Workspace, borrow, cpu_threads, crew, lasting
 
 STRIP_BYTES: Final = 1 << 20
 """A kept strip of exponentials per thread; it should stay in the second and third cache levels."""
@@ -227,15 +227,15 @@ def _results(problem: Problem, plan: Plan) -> Results:
     mean, most, place = planes
     return Results(
         out=np.empty((B, T, H, E), np.float32),
-        statistics=np.empty((len(COLUMN_OF), B, H, T if plan.wanted else 0), np.float32),
-        where=np.empty((B, H, T if plan.wanted else 0), np.int64),
-        empty=np.empty((B, H, T), np.bool_),
+        statistics=lasting((len(COLUMN_OF), B, H, T if plan.wanted else 0), np.float32),
+        where=lasting((B, H, T if plan.wanted else 0), np.int64),
+        empty=lasting((B, H, T), np.bool_),
         odd=np.zeros(1, np.int64),
         mean=mean,
         most=most,
         place=place,
         rows=np.zeros((B, H, len(_wanted_rows(problem)), S), np.float32),
-        received=np.empty((B, H, S if plan.received else 0), np.float32),
+        received=lasting((B, H, S if plan.received else 0), np.float32),
     )
 
 
