@@ -52,6 +52,15 @@ def test_tables_are_the_paper_s(theta: float, start: int) -> None:
         assert (ours - f(angles)).abs().max() < (start + 9) * 2 * torch.finfo(torch.float32).eps
 
 
+def test_what_was_asked_before_does_not_matter() -> None:
+    """Frequencies are kept per dtype: float64 tables do not make the next float32 ones exacter."""
+    positions = torch.arange(4000, 4100)
+    fresh, used = Rope.plain(64), Rope.plain(64)
+    used.tables(positions, dtype=torch.float64)
+    assert torch.equal(used.tables(positions)[0], fresh.tables(positions)[0])
+    assert used.tables(positions)[0].dtype == torch.float32
+
+
 @pytest.mark.parametrize("rotary", [0, 2, 64, 256])
 @pytest.mark.parametrize("interleaved", [False, True])
 def test_a_part_of_the_width_is_turned(rotary: int, interleaved: bool) -> None:

@@ -165,7 +165,7 @@ numbers = st.floats(1.0, 64.0, allow_nan=False)
 
 @settings(max_examples=60, deadline=None)
 @given(
-    st.sampled_from([500.0, 1e4, 5e5, 1e6]), numbers, st.integers(16, 8192), numbers, numbers,
+    st.sampled_from([10.0, 500.0, 1e4, 5e5, 1e6]), numbers, st.integers(16, 8192), numbers, numbers,
     st.booleans(), st.sampled_from([8, 32, 64, 128]),
 )  # fmt: skip
 def test_any_numbers_give_the_same_bits(
@@ -195,6 +195,15 @@ def test_any_numbers_give_the_same_bits(
 def test_yarn_mscale_is_deepseek_s(factor: float, mscale: float) -> None:
     assert yarn_mscale(factor, mscale) == yarn_get_mscale(factor, mscale)
     assert yarn_mscale(factor) == yarn_get_mscale(factor)
+
+
+@pytest.mark.parametrize("share", [0.0, 0.1, 0.25, 0.5, 1.0])
+def test_proportional_turns_any_share(share: float) -> None:
+    """A share that makes an odd width is no matter: the rotated width is the whole one."""
+    made = config("proportional", partial_rotary_factor=share)
+    rope = Rope.from_config(made)
+    same(rope, theirs(made))
+    assert rope.rotary == 32
 
 
 def test_proportional_leaves_slow_pairs_where_they_are() -> None:

@@ -216,16 +216,30 @@ def test_gradients_are_those_of_transformers(name: str) -> None:
     assert torch.equal(ours.grad, peer.grad)  # type: ignore[arg-type]
 
 
-def test_gradients_by_differences_and_inside_torch_func() -> None:
+@pytest.mark.parametrize("interleaved", [False, True])
+def test_gradients_by_differences(interleaved: bool) -> None:
     angles = angles_of(3, 2)
-    cos, sin = angles.cos(), angles.sin()
-    for interleaved in (False, True):
-        x = tensor(1, 2, 3, 6, dtype=torch.float64).requires_grad_()
-        turned = lambda x: rotate(x, cos, sin, interleaved=interleaved, trailing=True)  # noqa: B023, E731
-        assert torch.autograd.gradcheck(turned, (x,))
-        many = tensor(4, 1, 2, 3, 6, dtype=torch.float64)
-        alone = torch.stack([turned(one) for one in many])
-        assert torch.equal(torch.func.vmap(turned)(many), alone)
+
+    def turned(x: torch.Tensor) -> torch.Tensor:
+        return rotate(x, angles.cos(), angles.sin(), interleaved=interleaved, trailing=True)
+
+    x = tensor(1, 2, 3, 6, dtype=torch.float64).requires_grad_()
+    assert torch.autograd.gradcheck(turned, (x,))
+
+
+@pytest.mark.parametrize("tokens", [3, 2000])
+def test_inside_torch_func(tokens: int) -> None:
+    angles = angles_of(tokens, 2)
+
+    def turned(x: torch.Tensor) -> torch.Tensor:
+        return rotate(x, angles.cos(), angles.sin())
+
+    many = tensor(2, 1, 2, tokens, 6, dtype=torch.float64)
+    alone = torch.stack([turned(one) for one in many])
+    assert torch.equal(torch.func.vmap(turned)(many), alone)
+    slope = torch.func.grad(lambda x: (turned(x) * many[1]).sum())(many[0])
+    back = rotate(many[1], angles.cos(), -angles.sin())
+    assert torch.equal(slope, back)  # it is linear, and its transpose turns back
 
 
 def test_a_wrong_way_is_caught() -> None:
