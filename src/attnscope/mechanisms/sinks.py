@@ -45,7 +45,7 @@ ABOUT: Final = About(
     paper="Xiao et al. 2023 (arXiv 2309.17453), sections 3.1 and 3.3; gpt-oss 2025 (2508.10925)",
     solved="A head may take nothing: the row of scores 0.04, 0.36, 0.00 no longer has to be "
     "handed out as 30 / 41 / 29 %.",
-    stuck="Sixty-four numbers in a layer of gpt-oss, and that they help is known from experiments "
+    stuck="64 numbers in a layer of gpt-oss, and that they help is known from experiments "
     "alone; a row still needs a score for every key.",
     keeps="2 G D numbers per token, of the last w tokens where the layer has a window",
     figures=("world.sink.row",),

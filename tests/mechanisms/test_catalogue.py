@@ -1,0 +1,50 @@
+"""The catalogue: every mechanism is in it, says what it must, and draws its picture when run."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from attnscope import mechanisms
+from attnscope.core.mechanism import About
+from attnscope.lessons import figures
+
+FOLDER = Path(mechanisms.__file__).parent
+WORDS = ("title_en", "title_zh", "paper", "solved", "stuck", "keeps")
+
+
+def test_every_file_is_in_the_catalogue() -> None:
+    files = {path.stem for path in FOLDER.glob("*.py")} - {"__init__"}
+    assert files == set(mechanisms.NAMES)
+    assert tuple(entry.name for entry in mechanisms.CATALOGUE) == mechanisms.NAMES
+    assert isinstance(mechanisms.CATALOGUE, tuple)
+
+
+@pytest.mark.parametrize("name", mechanisms.NAMES)
+def test_an_entry_says_what_it_must(name: str) -> None:
+    entry = getattr(mechanisms, name).ABOUT
+    assert isinstance(entry, About)
+    assert all(getattr(entry, word).strip() for word in WORDS)
+    assert 1985 <= entry.year <= 2026
+    assert any("一" <= c <= "鿿" for c in entry.title_zh)
+    assert any(c.isdigit() for c in entry.stuck), "where it got stuck is a real number"
+    unknown = [i for i in entry.figures if i not in figures.ids()]
+    assert unknown == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", mechanisms.NAMES)
+def test_each_draws_its_picture_when_run(name: str) -> None:
+    """In a process of its own, as a reader runs it; runpy would warn of a module imported twice."""
+    run = subprocess.run(
+        [sys.executable, "-W", "error", "-m", f"attnscope.mechanisms.{name}"],
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert run.returncode == 0, run.stderr[-500:]
+    lines = run.stdout.splitlines()
+    assert 5 <= len(lines) <= 40
+    assert max(map(len, lines)) <= 110
+    assert any(c.isdigit() for c in run.stdout)
