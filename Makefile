@@ -67,6 +67,7 @@ types: $(VENV)/.dev
 docs: $(VENV)/.dev
 	@$(BIN)/attnscope models pull smollm2
 	$(BIN)/python docs/build.py
+	$(BIN)/python docs/build_experiments.py
 
 wheel: $(VENV)/.dev
 	$(BIN)/python -m build --outdir dist .
