@@ -23,12 +23,14 @@ Not here: the turning itself (turn.py), stretched frequencies (scaled.py), readi
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 import torch
 
+from attnscope.core.picture import pad
 from attnscope.positions.config import read
 from attnscope.positions.scaled import Beyond, plain_frequencies, scaled, yarn_mscale
 from attnscope.positions.turn import Turn, rotate
@@ -238,14 +240,12 @@ def _wide(x: torch.Tensor) -> torch.dtype:
 
 def picture() -> str:
     """Angles of each pair along the positions, and the law in numbers."""
-    from attnscope.core.picture import pad
-
     rope = Rope.plain(16)
     lines = ["RoPE, width 16, theta 10,000: turns of each pair, as a clock hand", ""]
     clock = "→↗↑↖←↙↓↘"
     positions = list(range(0, 32))
     for pair, frequency in enumerate(rope.frequencies):
-        hands = "".join(clock[round(8 * p * frequency / 6.283185307179586) % 8] for p in positions)
+        hands = "".join(clock[round(8 * p * frequency / math.tau) % 8] for p in positions)
         lines.append(f"pair {pair}  {pad(f'{frequency:.4g}', 10, right=True)} rad/token  {hands}")
     generator = torch.Generator().manual_seed(0)
     q, k = torch.randn(2, 1, 1, 1, 16, generator=generator, dtype=torch.float64)
