@@ -8,6 +8,8 @@ while the oracle runs.
 from __future__ import annotations
 
 import copy
+import doctest
+import importlib
 import inspect
 import json
 from pathlib import Path
@@ -250,8 +252,13 @@ def judge_counts(ours: Any, peer: Peer | None = None, *, window: int | None = No
         assert counts.parameters == sum(p.numel() for p in peer.module.parameters())
 
 
-def judge_picture(picture: str, *laws: str) -> None:
-    """It fits a terminal, holds no number that is none, and states its laws with their values."""
+def judge_shown(name: str, *laws: str) -> None:
+    """The examples run; the picture fits a terminal and states its laws with their values."""
+    module = importlib.import_module(f"attnscope.mechanisms.{name}")
+    examples = doctest.testmod(module)
+    assert examples.attempted > 0
+    assert examples.failed == 0
+    picture = module.picture()
     lines = picture.splitlines()
     assert len(lines) <= 30
     assert max(map(len, lines)) <= 110

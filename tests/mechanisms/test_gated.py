@@ -11,7 +11,7 @@ from head_referees import (
     judge_counts,
     judge_forward,
     judge_gradients,
-    judge_picture,
+    judge_shown,
     on_meta,
     real_config,
 )
@@ -36,7 +36,6 @@ from attnscope.mechanisms.gated import (
     FAMILIES,
     GatedAttention,
     gated_attention,
-    picture,
 )
 from attnscope.positions import Rope
 from attnscope.testing import budget, qkv
@@ -188,4 +187,4 @@ def test_a_config_that_does_not_fit_is_refused(layer: int, changed: dict, messag
 
 
 def test_the_picture_shows_the_law() -> None:
-    judge_picture(picture(), "law: what is taken sums to sigmoid(z)", "weights 30 / 41 / 29 %")
+    judge_shown("gated", "law: what is taken sums to sigmoid(z)", "weights 30 / 41 / 29 %")

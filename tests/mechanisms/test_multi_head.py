@@ -11,7 +11,7 @@ from head_referees import (
     judge_counts,
     judge_forward,
     judge_gradients,
-    judge_picture,
+    judge_shown,
 )
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -28,7 +28,6 @@ from attnscope.mechanisms.multi_head import (
     MultiHeadAttention,
     Projections,
     multi_head_attention,
-    picture,
 )
 from attnscope.testing import budget
 
@@ -212,4 +211,6 @@ def test_layers_and_configs_that_do_not_fit_are_refused() -> None:
 
 
 def test_the_picture_shows_two_heads() -> None:
-    judge_picture(picture(), "16 of 128 cost the same: True", "law: y is the sum of what each head")
+    judge_shown(
+        "multi_head", "16 of 128 cost the same: True", "law: y is the sum of what each head"
+    )

@@ -11,7 +11,7 @@ from head_referees import (
     judge_counts,
     judge_forward,
     judge_gradients,
-    judge_picture,
+    judge_shown,
     on_meta,
     real_config,
 )
@@ -31,7 +31,7 @@ from transformers.models.qwen3.modeling_qwen3 import (
 
 from attnscope.core import attend
 from attnscope.errors import ConfigError
-from attnscope.mechanisms.qk_norm import QKNormAttention, picture, qk_norm, score_bound
+from attnscope.mechanisms.qk_norm import QKNormAttention, qk_norm, score_bound
 from attnscope.positions import Rope
 from attnscope.testing import budget
 
@@ -199,4 +199,4 @@ def test_a_glm_without_the_norm_is_refused() -> None:
 
 
 def test_the_picture_shows_the_bound() -> None:
-    judge_picture(picture(), "law: |score| <= scale D max|a| max|b| = 16")
+    judge_shown("qk_norm", "law: |score| <= scale D max|a| max|b| = 16")

@@ -11,7 +11,7 @@ from head_referees import (
     judge_counts,
     judge_forward,
     judge_gradients,
-    judge_picture,
+    judge_shown,
     on_meta,
     real_config,
 )
@@ -30,7 +30,6 @@ from attnscope.mechanisms.multi_head import MultiHeadAttention
 from attnscope.mechanisms.sinks import (
     IMPLS,
     SinkAttention,
-    picture,
     sink_attention,
     streaming_attention,
 )
@@ -229,4 +228,4 @@ def test_sinks_begin_as_a_zero_key() -> None:
 
 
 def test_the_picture_shows_the_row_of_the_text() -> None:
-    judge_picture(picture(), "30.0  41.3  28.8   0.0", "law: a row sums to 1 - exp(b)")
+    judge_shown("sinks", "30.0  41.3  28.8   0.0", "law: a row sums to 1 - exp(b)")

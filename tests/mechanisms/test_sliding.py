@@ -13,7 +13,7 @@ from head_referees import (
     judge_counts,
     judge_forward,
     judge_gradients,
-    judge_picture,
+    judge_shown,
     on_meta,
     real_config,
 )
@@ -32,7 +32,6 @@ from attnscope.errors import ConfigError
 from attnscope.mechanisms.sliding import (
     IMPLS,
     SlidingAttention,
-    picture,
     sliding_attention,
 )
 from attnscope.testing import budget, qkv
@@ -246,4 +245,4 @@ def test_a_config_that_does_not_fit_is_refused(changed: dict, message: str) -> N
 
 
 def test_the_picture_shows_the_reach() -> None:
-    judge_picture(picture(), "law: L layers reach L (w - 1) back: 2 x 3 = 6, found 6")
+    judge_shown("sliding", "law: L layers reach L (w - 1) back: 2 x 3 = 6, found 6")
