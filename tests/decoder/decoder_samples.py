@@ -40,6 +40,12 @@ YARN = {
     "rope_type": "yarn", "rope_theta": 10000.0, "factor": 4.0,
     "original_max_position_embeddings": 16,
 }  # fmt: skip
+DYNAMIC = {"rope_type": "dynamic", "rope_theta": 10000.0, "factor": 2.0}
+LONGROPE = {
+    "rope_type": "longrope", "rope_theta": 10000.0, "factor": 4.0,
+    "original_max_position_embeddings": 16, "short_factor": [1.0 + n / 10 for n in range(8)],
+    "long_factor": [2.0 + n for n in range(8)],
+}  # fmt: skip
 LINEAR = {"rope_type": "linear", "rope_theta": 10000.0, "factor": 2.0}
 GEMMA_ROPE = {
     "full_attention": {"rope_type": "linear", "rope_theta": 1_000_000.0, "factor": 8.0},
@@ -63,6 +69,10 @@ VARIANTS: dict[str, tuple[type[Any], type[Any], dict[str, Any]]] = {
         {"num_hidden_layers": 2, "num_key_value_heads": 6, "hidden_act": "gelu",
          "rope_parameters": LINEAR},
     ),
+    "llama-dynamic": (
+        LlamaConfig, LlamaForCausalLM,
+        {"num_hidden_layers": 2, "rope_parameters": DYNAMIC, "max_position_embeddings": 15},
+    ),
     "qwen3": (
         Qwen3Config, Qwen3ForCausalLM,
         {"num_hidden_layers": 3, "head_dim": 16, "rope_parameters": DEFAULT},
@@ -71,6 +81,10 @@ VARIANTS: dict[str, tuple[type[Any], type[Any], dict[str, Any]]] = {
         Qwen3Config, Qwen3ForCausalLM,
         {"num_hidden_layers": 2, "head_dim": 24, "tie_word_embeddings": True,
          "attention_bias": True, "rope_parameters": YARN},
+    ),
+    "qwen3-longrope": (
+        Qwen3Config, Qwen3ForCausalLM,
+        {"num_hidden_layers": 2, "head_dim": 16, "rope_parameters": LONGROPE},
     ),
     "gemma3": (
         Gemma3TextConfig, Gemma3ForCausalLM,
@@ -85,6 +99,10 @@ VARIANTS: dict[str, tuple[type[Any], type[Any], dict[str, Any]]] = {
     ),
 }  # fmt: skip
 """By name: config class, model class, and what differs from SIZES."""
+
+BY_LENGTH = {"llama-dynamic", "qwen3-longrope"}
+"""Rotations that depend on how long the text is so far: keys in a cache keep those of their time,
+so that a text in chunks has other logits than in one call."""
 
 
 def build(variant: str, *, seed: int = 0, **changed: Any) -> Any:
@@ -159,19 +177,25 @@ class Peer:
         return found
 
     @torch.no_grad()
-    def oracle(self, ids: torch.Tensor) -> torch.Tensor:
-        """The same in float64."""
+    def oracle(self, ids: torch.Tensor, chunks: list[int] | None = None) -> torch.Tensor:
+        """The same in float64; through a cache where chunks are given."""
         with InFloat64():
-            found: torch.Tensor = self.wide(input_ids=ids, use_cache=False).logits
+            if chunks is None:
+                found: torch.Tensor = self.wide(input_ids=ids, use_cache=False).logits
+            else:
+                found = self._in_chunks(self.wide, ids, chunks)
         assert found.dtype == torch.float64
         return found
 
     @torch.no_grad()
     def stepped(self, ids: torch.Tensor, chunks: list[int]) -> torch.Tensor:
         """The logits of `ids`, given in chunks through a cache."""
+        return self._in_chunks(self.model, ids, chunks)
+
+    def _in_chunks(self, model: Any, ids: torch.Tensor, chunks: list[int]) -> torch.Tensor:
         cache = DynamicCache(config=self.model.config)
         parts = [
-            self.model(input_ids=part, cache=cache, use_cache=True).logits
+            model(input_ids=part, cache=cache, use_cache=True).logits
             for part in ids.split(chunks, dim=1)
         ]
         return torch.cat(parts, dim=1)

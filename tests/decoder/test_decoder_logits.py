@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from decoder_samples import VARIANTS, Peer, change_config, sample_ids
+from decoder_samples import BY_LENGTH, VARIANTS, Peer, change_config, sample_ids
 
 from attnscope.decoder import load
 from attnscope.testing import budget
@@ -36,9 +36,8 @@ def test_cached_calls_give_the_logits_of_transformers(
     caches = decoder.new_caches()
     parts = [decoder(part, caches) for part in ids.split(CHUNKS[way], dim=1)]
     theirs = peer.stepped(ids, CHUNKS[way])
-    # transformers' rotation is stretched by each call's own length where the kind is dynamic; none
-    # of these is, so one oracle serves all ways.
-    budget(torch.cat(parts, dim=1), peer=theirs, oracle=peer.oracle(ids), what=f"{variant} {way}")
+    exact = peer.oracle(ids, CHUNKS[way] if variant in BY_LENGTH else None)
+    budget(torch.cat(parts, dim=1), peer=theirs, oracle=exact, what=f"{variant} {way}")
     assert all(cache.length == LENGTH for cache in caches)
 
 
