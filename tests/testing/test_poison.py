@@ -70,3 +70,14 @@ def test_a_forgotten_write_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
     result = attend(q, k, v, statistics=Request.of(["entropy"]), impl="strip")
     assert result.output.isnan().any()
     assert result["entropy"].isnan().any()
+
+
+def test_a_device_context_first_used_under_poison_still_works_after_it() -> None:
+    from torch.utils import _device
+
+    _device._device_constructors.cache_clear()
+    with poison(), torch.device("meta"):
+        assert torch.empty(2).device.type == "meta"
+    with torch.device("meta"):
+        assert torch.empty(2).device.type == "meta"
+        assert torch.zeros(2).device.type == "meta"

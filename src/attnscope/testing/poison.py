@@ -35,6 +35,11 @@ def poison(*, package: str = "attnscope") -> Iterator[None]:
     places += [(torch.Tensor, name) for name in METHODS]
     places += [(np, name) for name in NUMPY]
     before = [(place, name, getattr(place, name)) for place, name in places]
+    # `with torch.device(...)` knows its functions by identity and looks them up once: now, before
+    # any of them is replaced, or it would miss the real ones from then on.
+    from torch.utils import _device
+
+    _device._device_constructors()
     try:
         for place, name, original in before:
             setattr(place, name, _poisoned(original, package))
