@@ -54,6 +54,20 @@ def test_output_is_that_of_transformers(kind: str, changes: dict[str, Any]) -> N
             budget(ours(x), peer=peer, oracle=exact, what=f"{tokens} tokens")
 
 
+@pytest.mark.parametrize("kind", [SLIDING, HCA])
+def test_a_bfloat16_layer_is_as_exact_as_that_of_transformers(kind: str) -> None:
+    """Not CSA, whose choice of entries may hang on a rounding. Norms and sinks stay float32."""
+    theirs = referees.layer(kind).bfloat16()
+    for name, weight in theirs.named_parameters():
+        if "norm" in name or name in ("sinks", "compressor.position_bias"):
+            weight.data = weight.data.float()
+    ours = CompressedAttention.from_hf(theirs)
+    x = referees.inputs(21).bfloat16()
+    with torch.no_grad():
+        assert ours(x).dtype == torch.bfloat16
+        budget(ours(x), peer=referees.run(theirs, x)[0], oracle=referees.run_exact(theirs, x))
+
+
 @pytest.mark.parametrize("kind", KINDS)
 def test_prefill_chunks_and_steps_give_the_same_answer(kind: str) -> None:
     theirs = referees.layer(kind, rope_parameters=referees.YARN)
@@ -315,6 +329,16 @@ def test_v41_flash_keeps_890_bytes_per_token() -> None:
 def test_odd_configs_are_refused(change: dict[str, Any], message: str) -> None:
     with pytest.raises(ConfigError, match=message):
         CompressedAttention.from_config({**referees.config().to_dict(), **change}, layer=1)
+
+
+def test_an_excerpt_of_a_real_config_says_what_it_lacks() -> None:
+    config = json.loads((CONFIGS / "deepseek-v4-flash.json").read_text())
+    with pytest.raises(ConfigError, match="no field 'o_groups'"):
+        CompressedAttention.from_config(config, layer=2, device="meta")
+    whole = {**config, "o_groups": 8, "o_lora_rank": 1024}
+    for layer, ratio in ((0, 0), (2, 4), (3, 128)):
+        ours = CompressedAttention.from_config(whole, layer=layer, device="meta")
+        assert (ours.sizes.ratio, ours.rope.rotary) == (ratio, 64)
 
 
 @pytest.mark.parametrize(
