@@ -60,6 +60,10 @@ MECHANISMS: Final[dict[str, Any]] = {
     "qwen3": QKNormAttention,
     "gemma3_text": SlidingAttention,
 }
+PREFIXES: Final = ("model.", "language_model.model.", "model.language_model.")
+"""What stands before a tensor's name; the longer ones where the model also reads pictures."""
+PICTURES: Final = ("vision_tower.", "multi_modal_projector.")
+"""The part of Gemma 3 that reads pictures, which is left alone."""
 Watch = Callable[[int, Seen], None]
 """Called with a layer's number and what it is about to attend to."""
 
@@ -348,24 +352,29 @@ def load(
     with _Unfilled():
         decoder = Decoder(config)
     files = TensorFiles(place)
+    prefix = next((p for p in PREFIXES if f"{p}embed_tokens.weight" in files), PREFIXES[0])
     for name, parameter in list(decoder.named_parameters()):
-        stored = name if name.startswith("lm_head.") else f"model.{name}"
+        stored = prefix + name
+        if name.startswith("lm_head."):
+            stored = "language_model." + name if prefix == PREFIXES[1] else name
         value = files.take(stored, tuple(parameter.shape), dtype).to(device)
         owner, _, leaf = name.rpartition(".")
         setattr(decoder.get_submodule(owner), leaf, nn.Parameter(value, requires_grad=False))
-    _refuse_surplus(files, config)
+    _refuse_surplus(files, config, prefix)
     quicken(decoder)
     return decoder.eval()
 
 
-def _refuse_surplus(files: TensorFiles, config: Config) -> None:
+def _refuse_surplus(files: TensorFiles, config: Config, prefix: str) -> None:
     """A tensor that nobody asked for means that the model is another one than we built."""
     for name in files.left_over():
         if name.endswith(".rotary_emb.inv_freq"):  # old files keep what the config says anyway
             continue
-        if name == "lm_head.weight" and config.tied:  # some keep the embedding twice
+        if config.gemma and name.removeprefix("model.").startswith(PICTURES):
+            continue
+        if name.endswith("lm_head.weight") and config.tied:  # some keep the embedding twice
             shape = (config.vocabulary, config.width)
-            embedding = files.take("model.embed_tokens.weight", shape)
+            embedding = files.take(f"{prefix}embed_tokens.weight", shape)
             if torch.equal(files.take(name, shape), embedding):
                 continue
             raise ModelError(

@@ -105,12 +105,17 @@ BY_LENGTH = {"llama-dynamic", "qwen3-longrope"}
 so that a text in chunks has other logits than in one call."""
 
 
+def small_config(variant: str, **changed: Any) -> Any:
+    """The config of a variant, as transformers has it."""
+    kind, _, given = VARIANTS[variant]
+    return kind(**{**copy.deepcopy(SIZES), **copy.deepcopy(given), **changed})
+
+
 def build(variant: str, *, seed: int = 0, **changed: Any) -> Any:
     """A random model; every matrix so large that what it does shows in the logits."""
-    config_class, model_class, given = VARIANTS[variant]
-    config = config_class(**{**copy.deepcopy(SIZES), **copy.deepcopy(given), **changed})
+    config = small_config(variant, **changed)
     config._attn_implementation = "sdpa"
-    model = model_class(config).eval()
+    model = VARIANTS[variant][1](config).eval()
     generator = torch.Generator().manual_seed(seed)
     with torch.no_grad():
         for name, weight in model.named_parameters():
