@@ -55,7 +55,7 @@ ABOUT: Final = About(
     solved="Attends to 2,048 chosen keys however long the text is; what grows with the length is a "
     "scan with 64 heads of 128 numbers, 17 times cheaper per key.",
     stuck="Choosing reads every key, so the scan still grows with the square of the length, and "
-    "the index keys come on top: GLM-5.3 keeps 5,376 B more per token, 5.25 GiB at 1,048,576 tokens.",
+    "index keys come on top: in GLM-5.3, 5,376 B per token and 5.25 GiB for 1,048,576 tokens.",
     keeps="a latent and a rotated key (512 + 64), and an index key of 128 in layers that choose",
     figures=("kv.glm53.indexer.per_token", "kv.glm53.indexer.total", "shape.glm53.index_width"),
 )
