@@ -19,10 +19,12 @@ from unittest import mock
 import torch
 from torch.overrides import TorchFunctionMode
 from torch.utils.flop_counter import FlopCounterMode
+from transformers.models.auto.configuration_auto import CONFIG_MAPPING
 
 import attnscope.plan
 from attnscope.core.heads import HeadAttention
 from attnscope.core.mechanism import Counts
+from attnscope.core.model_fields import ModelFields
 from attnscope.positions import Rope
 from attnscope.testing import budget
 
@@ -250,6 +252,40 @@ def judge_counts(ours: Any, peer: Peer | None = None, *, window: int | None = No
         counts = ours.counts(9)
         assert counts.projection_flops + counts.flops_dense == counter.get_total_flops()
         assert counts.parameters == sum(p.numel() for p in peer.module.parameters())
+
+
+PATTERNS = ("sliding_window_pattern", "full_attention_interval")
+"""Fields that transformers turns into `layer_types`, which are compared instead."""
+
+NOT_A_FIELD = {"attn_output_gate": ("qwen3_next", "qwen3_5_text")}
+"""transformers has no such field there: the layer always does it."""
+
+
+def judge_families(name: str) -> None:
+    """What a config.json may leave out is what transformers' own config class fills in."""
+    module = importlib.import_module(f"attnscope.mechanisms.{name}")
+    for kind, left_out in module.FAMILIES.items():
+        theirs = CONFIG_MAPPING[kind]()
+        derived = {
+            "head_dim": theirs.hidden_size // theirs.num_attention_heads,
+            "num_key_value_heads": theirs.num_attention_heads,
+        }
+        for field, value in left_out.items():
+            if field in PATTERNS or kind in NOT_A_FIELD.get(field, ()):
+                continue
+            expected = getattr(theirs, field, None)
+            if value is None and field in derived:
+                assert expected in (None, derived[field]), (kind, field)
+            else:
+                assert expected == value, (kind, field)
+        kinds = getattr(theirs, "layer_types", None)
+        if kinds is not None:
+            config = {"model_type": kind}
+            ours = [
+                ModelFields(config, families=module.FAMILIES, layer=i).layer_type
+                for i in range(len(kinds))
+            ]
+            assert ours == kinds, kind
 
 
 def judge_shown(name: str, *laws: str) -> None:

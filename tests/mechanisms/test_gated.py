@@ -9,6 +9,7 @@ from head_referees import (
     caught,
     judge_cached,
     judge_counts,
+    judge_families,
     judge_forward,
     judge_gradients,
     judge_shown,
@@ -184,6 +185,10 @@ def test_a_gate_only_takes_away(z: float, seed: int) -> None:
 def test_a_config_that_does_not_fit_is_refused(layer: int, changed: dict, message: str) -> None:
     with pytest.raises(ConfigError, match=message):
         GatedAttention.from_config(real_config("qwen3-next-80b-a3b", **changed), layer=layer)
+
+
+def test_what_configs_may_leave_out_is_what_transformers_fills_in() -> None:
+    judge_families("gated")
 
 
 def test_the_picture_shows_the_law() -> None:

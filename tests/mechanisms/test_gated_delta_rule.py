@@ -169,6 +169,7 @@ def test_the_compiled_form_with_other_chunks(chunk: int) -> None:
     x = rule_inputs(tokens=101, batch=1, width=20, value_width=70)
     peer, exact = peer_rule(**x), oracle(**x)
     ours = delta_fused(**x, scale=20**-0.5, unit=True, chunk=chunk)
+    assert ours is not None
     for name, *three in zip(("output", "state"), ours, peer, exact, strict=True):
         budget(three[0], peer=three[1], oracle=three[2], what=name)
 

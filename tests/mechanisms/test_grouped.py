@@ -9,6 +9,7 @@ from head_referees import (
     caught,
     judge_cached,
     judge_counts,
+    judge_families,
     judge_forward,
     judge_gradients,
     judge_shown,
@@ -252,6 +253,10 @@ def test_a_layer_with_a_window_is_refused() -> None:
     assert GroupedAttention.from_config(config.to_dict(), layer=0).window is None
     with pytest.raises(ConfigError, match="layer 1 has a window"):
         GroupedAttention.from_config(config.to_dict(), layer=1)
+
+
+def test_what_configs_may_leave_out_is_what_transformers_fills_in() -> None:
+    judge_families("grouped")
 
 
 def test_the_picture_shows_what_is_kept() -> None:

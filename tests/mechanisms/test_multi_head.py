@@ -9,6 +9,7 @@ from head_referees import (
     caught,
     judge_cached,
     judge_counts,
+    judge_families,
     judge_forward,
     judge_gradients,
     judge_shown,
@@ -208,6 +209,10 @@ def test_layers_and_configs_that_do_not_fit_are_refused() -> None:
         MultiHeadAttention.from_config({"model_type": "gpt2", "n_embd": 8})
     with pytest.raises(ConfigError, match="n_head: expected a divisor of n_embd 768, got 7"):
         MultiHeadAttention.from_config(GPT2_SMALL | {"n_head": 7})
+
+
+def test_what_configs_may_leave_out_is_what_transformers_fills_in() -> None:
+    judge_families("multi_head")
 
 
 def test_the_picture_shows_two_heads() -> None:

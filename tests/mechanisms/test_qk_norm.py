@@ -9,6 +9,7 @@ from head_referees import (
     caught,
     judge_cached,
     judge_counts,
+    judge_families,
     judge_forward,
     judge_gradients,
     judge_shown,
@@ -196,6 +197,10 @@ def test_a_config_that_does_not_fit_is_refused(changed: dict, message: str) -> N
 def test_a_glm_without_the_norm_is_refused() -> None:
     with pytest.raises(ConfigError, match=r"use_qk_norm is false; grouped\.GroupedAttention"):
         QKNormAttention.from_config(real_config("glm-4.5"))
+
+
+def test_what_configs_may_leave_out_is_what_transformers_fills_in() -> None:
+    judge_families("qk_norm")
 
 
 def test_the_picture_shows_the_bound() -> None:

@@ -9,6 +9,7 @@ from head_referees import (
     caught,
     judge_cached,
     judge_counts,
+    judge_families,
     judge_forward,
     judge_gradients,
     judge_shown,
@@ -225,6 +226,10 @@ def test_sinks_begin_as_a_zero_key() -> None:
     ours = SinkAttention(HeadShape(model=8, heads=2, groups=1, width=4))
     assert ours.sinks is not None
     assert not ours.sinks.any()
+
+
+def test_what_configs_may_leave_out_is_what_transformers_fills_in() -> None:
+    judge_families("sinks")
 
 
 def test_the_picture_shows_the_row_of_the_text() -> None:

@@ -11,6 +11,7 @@ from head_referees import (
     caught,
     judge_cached,
     judge_counts,
+    judge_families,
     judge_forward,
     judge_gradients,
     judge_shown,
@@ -242,6 +243,10 @@ def test_bad_arguments_are_named() -> None:
 def test_a_config_that_does_not_fit_is_refused(changed: dict, message: str) -> None:
     with pytest.raises(ConfigError, match=message):
         SlidingAttention.from_config(real_config("gemma-3-270m", **changed), layer=3)
+
+
+def test_what_configs_may_leave_out_is_what_transformers_fills_in() -> None:
+    judge_families("sliding")
 
 
 def test_the_picture_shows_the_reach() -> None:

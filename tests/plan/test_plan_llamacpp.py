@@ -1,32 +1,32 @@
-"""llama.cpp's own log against ours: small GGUF files with real KV widths, loaded and run.
-
-Skipped where llama-cpp-python is not installed (pip install llama-cpp-python builds llama.cpp).
-"""
+"""llama.cpp's own log against ours: small GGUF files with real KV widths, loaded and run."""
 
 from __future__ import annotations
 
-import ctypes
 import hashlib
-import re
+import importlib.metadata
 import shutil
 import subprocess
 import sys
 import zipfile
-from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import gguf_files
+import gguf_kinds
+import llamacpp_referee as referee
 import pytest
 
 from attnscope.plan import read
 from attnscope.plan.engines import llamacpp
-
-llama_cpp = pytest.importorskip("llama_cpp", reason="llama-cpp-python is not installed")
-gguf_files = pytest.importorskip("gguf_files", reason="the gguf package is not installed")
+from attnscope.plan.engines.llamacpp import Options
+from attnscope.plan.gguf_model import PERIODS
 
 MIB = 2**20
-TYPES = {"fp16": 1, "int8": 8, "int4": 2}
-"""ggml's numbers of f16, q8_0 and q4_0."""
+PRINTED = 0.005 + 1e-9
+"""llama.cpp prints two digits after the point."""
+TYPES = {"fp16": "F16", "bf16": "BF16", "fp32": "F32", "int8": "Q8_0", "int4": "Q4_0"}
+"""Our names of a cache's formats, and ggml's."""
 
 SMALL = {
     "llama": gguf_files.llama(2, 32, 8, 128),
@@ -37,108 +37,179 @@ SMALL = {
 }
 
 
-class Log:
-    """What llama.cpp says while a model is loaded and a context made."""
-
-    def __init__(self) -> None:
-        self.said: list[str] = []
-        self.keep = llama_cpp.llama_log_callback(
-            lambda level, text, user: self.said.append(text.decode("utf-8", "replace"))
-        )
-        llama_cpp.llama_log_set(self.keep, ctypes.c_void_p(0))
-
-    def run(self, path: Path, **options: Any) -> str:
-        """Make a context with these options, and return the log."""
-        self.said.clear()
-        of_model = llama_cpp.llama_model_default_params()
-        of_model.n_gpu_layers = 0
-        model = llama_cpp.llama_model_load_from_file(str(path).encode(), of_model)
-        assert model, "".join(self.said)[-500:]
-        params = llama_cpp.llama_context_default_params()
-        for name, value in options.items():
-            assert hasattr(params, name), name
-            setattr(params, name, value)
-        context = llama_cpp.llama_init_from_model(model, params)
-        assert context, "".join(self.said)[-500:]
-        llama_cpp.llama_free(context)
-        llama_cpp.llama_model_free(model)
-        return "".join(self.said)
-
-
-@pytest.fixture(scope="module")
-def log() -> Iterator[Log]:
-    yield Log()
-    llama_cpp.llama_log_set(
-        llama_cpp.llama_log_callback(lambda level, text, user: None), ctypes.c_void_p(0)
-    )
-
-
-@pytest.fixture(scope="module")
-def files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    folder = tmp_path_factory.mktemp("gguf")
-    return {name: gguf_files.write(folder / f"{name}.gguf", small) for name, small in SMALL.items()}
-
-
-def buffers(said: str) -> list[float]:
-    """The sizes of the caches, in MiB as llama.cpp prints them, two digits after the point."""
-    return sorted(float(x) for x in re.findall(r"(?:KV|RS) buffer size = +([\d.]+) MiB", said))
-
-
-def ours(path: Path, *, tokens: int, sequences: int, name: str, **options: Any) -> list[float]:
-    """Our sizes, by llama.cpp's buffers."""
-    parts = llamacpp.buffers(
-        read(path), context=tokens, batch=sequences, name=name,
-        options=llamacpp.Options(**options),
+def logged(
+    path: Path, tokens: int, sequences: int = 1, *, kind: str = "fp16", options: Options
+) -> dict[str, float]:
+    """The sizes of llama.cpp's caches."""
+    said = referee.load(
+        path, n_ctx=tokens * sequences, n_parallel=sequences, kv_unified=options.unified,
+        swa_full=options.swa_full, n_ubatch=options.micro_batch, cache_type_k=TYPES[kind],
+        cache_type_v=TYPES[kind],
+        flash_attn_type="AUTO" if options.flash_attention else "DISABLED",
     )  # fmt: skip
-    grouped = [parts.get("full", 0), parts.get("sliding", 0)]
-    grouped.append(parts.get("state", 0) + parts.get("convolution", 0))
-    return sorted(one / MIB for one in grouped if one)
+    return referee.parts(said)
 
 
-CASES = [
-    ("llama", 1000, 1, False, False, "fp16"),
-    ("llama", 1000, 3, False, False, "fp16"),
-    ("llama", 1000, 3, True, False, "fp16"),
-    ("llama", 2048, 1, False, False, "int8"),
-    ("llama", 2048, 1, False, False, "int4"),
-    ("gemma3", 4096, 1, False, False, "fp16"),
-    ("gemma3", 4096, 2, False, False, "fp16"),
-    ("gemma3", 4096, 2, True, False, "fp16"),
-    ("gemma3", 4096, 1, False, True, "fp16"),
-    ("gemma3", 700, 1, False, False, "fp16"),
-    ("mla", 2000, 1, False, False, "fp16"),
-    ("mla-expanded", 2000, 1, False, False, "fp16"),
-    ("hybrid", 1024, 1, False, False, "fp16"),
-    ("hybrid", 1024, 2, False, False, "fp16"),
+def ours(
+    path: Path, tokens: int, sequences: int = 1, *, kind: str = "fp16", options: Options
+) -> dict[str, float]:
+    """Our sizes of them."""
+    found = llamacpp.buffers(
+        read(path), context=tokens, batch=sequences, name=kind, options=options
+    )
+    return {part: size / MIB for part, size in found.items()}
+
+
+def write(folder: Path, small: gguf_files.Small, **how: Any) -> Path:
+    return gguf_files.write(folder / "small.gguf", small, **how)
+
+
+CASES: list[tuple[str, int, int, dict[str, Any], str]] = [
+    ("llama", 1000, 1, {}, "fp16"),
+    ("llama", 1000, 3, {}, "fp16"),
+    ("llama", 1000, 3, {"unified": True}, "fp16"),
+    *(("llama", 2048, 1, {}, kind) for kind in ("bf16", "fp32", "int8", "int4")),
+    ("gemma3", 4096, 1, {}, "fp16"),
+    ("gemma3", 4096, 2, {}, "fp16"),
+    ("gemma3", 4096, 2, {"unified": True}, "fp16"),
+    ("gemma3", 4096, 1, {"swa_full": True}, "fp16"),
+    ("gemma3", 4096, 1, {"micro_batch": 77}, "int8"),
+    ("gemma3", 700, 1, {}, "fp16"),
+    ("mla", 2000, 1, {}, "fp16"),
+    ("mla", 2000, 1, {}, "int8"),
+    ("mla-expanded", 2000, 1, {}, "fp16"),
+    ("hybrid", 1024, 1, {}, "fp16"),
+    ("hybrid", 1024, 2, {}, "fp16"),
 ]
 
 
-@pytest.mark.parametrize(("name", "tokens", "sequences", "unified", "swa_full", "kind"), CASES)
+@pytest.mark.parametrize(("name", "tokens", "sequences", "options", "kind"), CASES)
 def test_logged_sizes_are_ours(
-    log: Log, files: dict[str, Path], name: str, tokens: int, sequences: int, unified: bool,
-    swa_full: bool, kind: str,
-) -> None:  # fmt: skip
-    said = log.run(
-        files[name], n_ctx=tokens * sequences, n_seq_max=sequences, kv_unified=unified,
-        swa_full=swa_full, type_k=TYPES[kind], type_v=TYPES[kind], n_ubatch=512,
-        flash_attn_type=1 if kind != "fp16" else -1,
-    )  # fmt: skip
-    wanted = ours(
-        files[name], tokens=tokens, sequences=sequences, name=kind, unified=unified,
-        swa_full=swa_full,
-    )  # fmt: skip
-    # llama.cpp prints two digits after the point.
-    assert buffers(said) == pytest.approx(wanted, abs=0.005)
-
-
-def test_a_wrong_rule_would_be_caught(log: Log, files: dict[str, Path]) -> None:
-    said = log.run(files["gemma3"], n_ctx=4096, n_seq_max=1, swa_full=False)
-    no_batch = llamacpp.Options(micro_batch=0)
-    parts = llamacpp.buffers(
-        read(files["gemma3"]), context=4096, batch=1, name="fp16", options=no_batch
+    tmp_path: Path, name: str, tokens: int, sequences: int, options: dict[str, Any], kind: str
+) -> None:
+    case = {"kind": kind, "options": Options(**options)}
+    path = write(tmp_path, SMALL[name])
+    assert logged(path, tokens, sequences, **case) == pytest.approx(
+        ours(path, tokens, sequences, **case), abs=PRINTED
     )
-    wrong = sorted(one / MIB for one in parts.values())
-    assert buffers(said) != pytest.approx(wrong, abs=0.005)
+
+
+WINDOWS, STATES, OTHERS = gguf_kinds.windows(), gguf_kinds.states(), gguf_kinds.others()
+
+
+@pytest.mark.parametrize("name", [*WINDOWS, *OTHERS])
+def test_caches_of_other_architectures_are_ours(tmp_path: Path, name: str) -> None:
+    """12,000 tokens are beyond every window and every chunk."""
+    path = write(tmp_path, (WINDOWS | OTHERS)[name])
+    wanted = ours(path, 12_000, options=Options())
+    assert logged(path, 12_000, options=Options()) == pytest.approx(wanted, abs=PRINTED)
+
+
+@pytest.mark.parametrize("name", STATES)
+def test_states_of_other_architectures_are_ours(tmp_path: Path, name: str) -> None:
+    """Of 64 slots, so that a hundredth of a MiB is little beside small states."""
+    path = write(tmp_path, STATES[name])
+    wanted = ours(path, 256, 64, options=Options())
+    assert wanted.get("state", 1) >= 1
+    assert wanted["convolution"] > 0.1
+    assert logged(path, 256, 64, options=Options()) == pytest.approx(wanted, abs=PRINTED)
+
+
+def test_without_flash_attention_all_values_are_as_wide_as_the_widest(tmp_path: Path) -> None:
+    path = write(tmp_path, OTHERS["deci"])
+    off = Options(flash_attention=False)
+    wanted = ours(path, 4096, options=off)
+    assert wanted == {"full": 1.75 + 3.0}
+    assert logged(path, 4096, options=off) == pytest.approx(wanted, abs=PRINTED)
+
+
+UNREAD = ["llama", "mistral3", "phi3", "phimoe", "qwen2", "qwen2moe", "qwen3", "qwen3moe",
+          "starcoder2", "dots1"]  # fmt: skip
+"""What the files of Mistral, Phi, Qwen, StarCoder2 and dots1 are called."""
+KEYS = {
+    "attention.sliding_window": 1024, "attention.layer_norm_epsilon": 1e-5, "logit_scale": 1.0,
+    "expert_count": 4, "expert_used_count": 2, "expert_feed_forward_length": 32,
+    "expert_shared_count": 1, "expert_weights_scale": 1.0, "expert_gating_func": 2,
+    "expert_group_count": 1, "expert_group_used_count": 1, "leading_dense_block_count": 1,
+    "interleave_moe_layer_step": 1, "altup.active_idx": 0,
+    "expert_shared_feed_forward_length": 32,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("arch", [*PERIODS, *UNREAD])
+def test_windows_are_read_of_the_architectures_that_we_say(tmp_path: Path, arch: str) -> None:
+    """A file of keys alone: llama.cpp says what it read before it misses the tensors."""
+    small = gguf_files.llama(
+        64, 4, 2, 32
+    )  # EXAONE 4 slides with 64 layers, and with no other count
+    small = replace(small, arch=arch, keys={**small.keys, **KEYS})
+    with pytest.raises(referee.RefusedError, match="not found") as caught:
+        referee.load(write(tmp_path, small, tensors=False))
+    assert f"is_swa_any            = {int(arch in llamacpp.WINDOWED)}\n" in caught.value.said
+
+
+def test_every_architecture_of_a_file_that_slides_is_judged() -> None:
+    assert set(PERIODS) <= llamacpp.WINDOWED
+    assert not llamacpp.WINDOWED & llamacpp.UNWINDOWED
+
+
+WRONG: list[tuple[str, dict[str, Any]]] = [
+    ("no micro-batch in the sliding cells", {"micro_batch": 0}),
+    ("all cells for sliding layers", {"swa_full": True}),
+    ("unified cells", {"unified": True}),
+]
+
+
+@pytest.mark.parametrize(("rule", "options"), WRONG)
+def test_a_wrong_rule_would_be_caught(tmp_path: Path, rule: str, options: dict[str, Any]) -> None:
+    path = write(tmp_path, SMALL["gemma3"])
+    wrong = ours(path, 4000, 2, options=Options(**options))
+    assert logged(path, 4000, 2, options=Options()) != pytest.approx(wrong, abs=PRINTED), rule
+
+
+@pytest.mark.parametrize("name", ["phi3", "gemma2"])
+def test_a_wrong_list_of_windows_would_be_caught(
+    tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lists = llamacpp.WINDOWED, llamacpp.UNWINDOWED
+    monkeypatch.setattr(llamacpp, "WINDOWED", lists[1])
+    monkeypatch.setattr(llamacpp, "UNWINDOWED", lists[0])
+    path = write(tmp_path, WINDOWS[name])
+    wrong = ours(path, 12_000, options=Options())
+    assert logged(path, 12_000, options=Options()) != pytest.approx(wrong, abs=PRINTED)
+
+
+def test_a_model_is_refused_by_the_referee_in_its_own_words(tmp_path: Path) -> None:
+    path = write(tmp_path, SMALL["llama"])
+    path.write_bytes(b"GGML" + path.read_bytes()[4:])
+    with pytest.raises(referee.RefusedError, match="invalid magic"):
+        logged(path, 1000, options=Options())
+
+
+def test_a_log_that_keeps_something_back_is_no_answer() -> None:
+    said = "llama_kv_cache: CPU KV buffer size = 8.00 MiB\n"
+    with pytest.raises(ValueError, match=r"caches \{\} are not its buffers \[8.0\]"):
+        referee.parts(said)
+
+
+def test_the_version_that_ran_is_the_one_that_is_named() -> None:
+    build = importlib.metadata.version("xllamacpp").split(".")[2]
+    assert f"llama.cpp b{build}" == llamacpp.VERSION
+
+
+def test_kinds_of_layers_that_were_not_run_are_refused() -> None:
+    found = llamacpp.allocate(read("deepseek-v4-flash"), context=1000)
+    assert found.size is None
+    assert found.formula == (
+        "llama.cpp's layout of compressed, heavily-compressed layers is not described here"
+    )
+
+
+def test_a_window_of_which_nothing_is_known_is_refused() -> None:
+    model = replace(read("gemma-3-270m"), architecture="vaultgemma")
+    found = llamacpp.allocate(model, context=1000)
+    assert found.size is None
+    assert found.formula == "whether llama.cpp reads the window of vaultgemma is not described here"
 
 
 def fetch(name: str, folder: Path) -> Path:
@@ -160,12 +231,10 @@ def fetch(name: str, folder: Path) -> Path:
 
 @pytest.mark.real_model
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["smollm2", "gemma3"])
-def test_real_models(log: Log, tmp_path: Path, name: str) -> None:
+@pytest.mark.parametrize(("name", "config"), [("smollm2", "smollm2"), ("gemma3", "gemma-3-270m")])
+def test_real_models(tmp_path: Path, name: str, config: str) -> None:
     path = fetch(name, tmp_path)
-    said = log.run(path, n_ctx=4000, n_seq_max=1, swa_full=False)
-    wanted = ours(path, tokens=4000, sequences=1, name="fp16")
-    assert buffers(said) == pytest.approx(wanted, abs=0.005)
+    wanted = ours(path, 4000, options=Options())
+    assert logged(path, 4000, options=Options()) == pytest.approx(wanted, abs=PRINTED)
     # The same model as config and as GGUF gives the same layers.
-    config = read({"smollm2": "smollm2", "gemma3": "gemma-3-270m"}[name])
-    assert read(path).layers == config.layers
+    assert read(path).layers == read(config).layers

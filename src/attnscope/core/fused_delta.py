@@ -55,7 +55,7 @@ def delta_fused(
     scale: float,
     unit: bool,
     chunk: int = CHUNK,
-) -> tuple[torch.Tensor, torch.Tensor]:
+) -> tuple[torch.Tensor, torch.Tensor] | None:
     """The rule by compiled loops; `delta.unable` of the tensors must be None.
 
     Args:
@@ -64,8 +64,8 @@ def delta_fused(
 
     Returns:
         o [B, H, T, E] in the dtype of v (seen from [B, T, H, E] in memory), and the state after the
-        last token. A state that is not finite says that a number given was not; then o is not to be
-        relied on in the tokens before it either.
+        last token. None if over chunks the state is not finite: then a number given was not, and
+        0 times it would have reached earlier tokens of its chunk.
 
     Cost: per token and value head 6 D E FLOPs with the state and about 6 chunk (D + E) within the
     chunk; memory of one head's state and chunk per thread, and nothing that grows with T.
@@ -92,7 +92,7 @@ def delta_fused(
         high=_up(padded, ROWS), panels=panels, parts=parts, tasks=heads * parts, chunk=chunk,
         given=state is not None, unit=unit, scale=np.float32(scale),
     )  # fmt: skip
-    flat, into, counters = out.reshape(-1), after.reshape(-1), np.zeros(1, np.int64)
+    flat, into, counters = out.reshape(-1), after.reshape(-1), np.zeros(2, np.int64)
     with borrow() as space:
         if few:
             lines = [_lines(space, n, sizes) for n in range(threads)]
@@ -100,6 +100,8 @@ def delta_fused(
         else:
             rooms = [_room(space, n, sizes) for n in range(threads)]
             crew(lambda n: chunk_worker(given, sizes, rooms[n], flat, into, counters), threads)
+    if counters[1]:
+        return None
     return torch.from_numpy(out).transpose(1, 2).to(v.dtype), torch.from_numpy(after)
 
 

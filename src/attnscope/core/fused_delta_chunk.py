@@ -364,19 +364,24 @@ def _load_state(b, h, low, stop, given, sizes, room):  # type: ignore[no-untyped
 
 @inner
 def _store_state(b, h, low, stop, sizes, room, state):  # type: ignore[no-untyped-def]
-    """Bring the head's state from panels to state [B, H, D, E]."""
-    base = (b * sizes.heads + h) * sizes.width * sizes.value_width
+    """Bring the head's state from panels to state [B, H, D, E]; whether all of it is finite."""
+    base, sound = (b * sizes.heads + h) * sizes.width * sizes.value_width, NONE
     for panel in range(low, stop):
         first = panel * COLUMNS
         for d in range(sizes.width):
             place, there = (panel * sizes.high + d) * COLUMNS, base + d * sizes.value_width + first
             for j in range(min(COLUMNS, sizes.value_width - first)):
                 state[there + j] = room.state[place + j]
+                sound += room.state[place + j] * NONE  # NaN from then on, if that is not finite
+    return sound == NONE
 
 
 @compiled
 def chunk_worker(given, sizes, room, out, state, counters):  # type: ignore[no-untyped-def]
-    """Take heads (or parts of their value columns) until none is left; counters int64 [1]."""
+    """Take heads (or parts of their value columns) until none is left.
+
+    counters, int64 [2], zeroed: the next task; afterwards above 0 if a state is not finite.
+    """
     room.turned[:] = NONE  # its lines beyond Dp are read and never written
     room.keys[:] = NONE  # and so are the rows beyond a chunk
     number = take_number(counters, 0)
@@ -392,5 +397,6 @@ def chunk_worker(given, sizes, room, out, state, counters):  # type: ignore[no-u
             group = h // (sizes.heads // sizes.groups)
             part = Part(b, h, group, low, stop, start, have, rows, stride)
             _chunk(given, sizes, part, room, out)
-        _store_state(b, h, low, stop, sizes, room, state)
+        if not _store_state(b, h, low, stop, sizes, room, state):
+            counters[1] = 1
         number = take_number(counters, 0)

@@ -109,7 +109,7 @@ def _step(b, h, t, given, sizes, old, fresh, lines, out, state):  # type: ignore
 
 @compiled
 def step_worker(given, sizes, lines, out, state, counters):  # type: ignore[no-untyped-def]
-    """Take heads until none is left; counters int64 [1]; E is a multiple of LANES."""
+    """Take heads until none is left; counters int64, zeroed; E is a multiple of LANES."""
     number = take_number(counters, 0)
     while number < sizes.tasks:
         b, h = number // sizes.heads, number % sizes.heads

@@ -130,11 +130,10 @@ def gated_delta(
     if impl == "fused" or (impl == "auto" and not reason):
         from attnscope.core.fused_delta import delta_fused
 
-        o, after = delta_fused(q, k, v, g, beta, state=state, scale=scale, unit=unit)
-        if bool(after.isfinite().all()):
-            return o, after
-        # Something given is not finite. Over chunks 0 times it would reach earlier tokens.
-        impl = "recurrent"
+        done = delta_fused(q, k, v, g, beta, state=state, scale=scale, unit=unit)
+        if done is not None:
+            return done
+        impl = "recurrent"  # a number given is not finite; it must not reach earlier tokens
     if unit:
         q, k = (unit_length(x.to(accumulate(v))) for x in (q, k))
     run = delta_recurrent if impl == "recurrent" or q.shape[2] == 1 else delta_chunked

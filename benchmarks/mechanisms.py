@@ -1,0 +1,174 @@
+"""Causal, grouped, windowed and sunk attention through `attend` against PyTorch's equivalent.
+
+PyTorch's scaled_dot_product_attention gets what says the same: `is_causal`, `enable_gqa`, a dense
+band of booleans for the window, an extra key of zeros for a sink of logit 0. Masks and longer keys
+are made before the clock starts. Ours is timed giving the output alone, and giving all statistics
+too. Both run in turns; printed is the median of the pairs' ratios, ours over theirs.
+
+    python benchmarks/mechanisms.py                    the table, 16 heads of 128
+    python benchmarks/mechanisms.py --growth           how the time grows, with fitted exponents
+    python benchmarks/mechanisms.py --cases window     one kind of attention only
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import statistics
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch.nn import functional
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+from gate import require
+
+from attnscope.capture.timing import interleaved
+from attnscope.core import attend
+
+HEADS, WIDTH, WINDOW = 16, 128, 512
+CASES = ("causal", "gqa", "window", "sinks")
+
+
+@dataclass
+class Case:
+    """The same attention twice.
+
+    Attributes:
+        ours: keywords of `attend`, and its q, k and v.
+        theirs: those of scaled_dot_product_attention.
+    """
+
+    ours: dict[str, Any]
+    theirs: dict[str, Any]
+
+    def attend(self, *, watched: bool) -> torch.Tensor:
+        """Ours, with or without all statistics."""
+        return attend(**self.ours, statistics="all" if watched else None).output
+
+    def sdpa(self) -> torch.Tensor:
+        """PyTorch's."""
+        return functional.scaled_dot_product_attention(**self.theirs)
+
+
+def heads_of(count: int, tokens: int, seed: int) -> torch.Tensor:
+    """[1, H, T, D], seen from [1, T, H, D] in memory, as a layer has it."""
+    random = torch.Generator().manual_seed(seed)
+    return torch.randn(1, tokens, count, WIDTH, generator=random).transpose(1, 2)
+
+
+def case_of(kind: str, tokens: int) -> Case:
+    """One kind of attention of `tokens` tokens to themselves."""
+    groups = HEADS if kind == "causal" else HEADS // 2
+    q, k, v = (heads_of(n, tokens, s) for s, n in enumerate((HEADS, groups, groups)))
+    both = {"query": q, "key": k, "value": v, "enable_gqa": groups < HEADS}
+    mine = {"q": q, "k": k, "v": v}
+    seen = torch.ones(tokens, tokens, dtype=torch.bool).tril()
+    if kind == "window":
+        seen = seen.triu(1 - WINDOW)
+        return Case({**mine, "window": WINDOW}, {**both, "attn_mask": seen})
+    if kind == "sinks":
+        # A key of zeros scores 0 with every query: a sink of logit 0, whose value is 0.
+        k, v = (functional.pad(x, (0, 0, 1, 0)) for x in (k, v))
+        seen = functional.pad(seen, (1, 0), value=True)
+        longer = {**both, "key": k, "value": v, "attn_mask": seen}
+        return Case({**mine, "sinks": torch.zeros(HEADS)}, longer)
+    return Case(mine, {**both, "is_causal": True})
+
+
+def compare(kind: str, tokens: int, *, pairs: int) -> None:
+    """Two lines of the table: the output alone, and with all statistics."""
+    case = case_of(kind, tokens)
+    gap = float((case.attend(watched=False) - case.sdpa()).abs().max())
+    if gap > 1e-5:  # numbers near 1; some dozens of roundings
+        sys.exit(f"{kind}: the two differ by {gap:.1e}, so they are not the same attention")
+    for watched in (False, True):
+        ratio = interleaved(
+            lambda: case.sdpa(), lambda w=watched: case.attend(watched=w), pairs=pairs  # type: ignore[misc]
+        )  # fmt: skip
+        row = {
+            "case": kind, "tokens": tokens, "statistics": "all" if watched else "none",
+            "ours_over_sdpa": round(ratio.median, 3), "low": round(ratio.low, 3),
+            "high": round(ratio.high, 3), "sdpa_ms": round(ratio.plain_s * 1e3, 2),
+        }  # fmt: skip
+        print(json.dumps(row), flush=True)
+
+
+def growth(name: str, make: Callable[[int], Callable[[], Any]], sizes: list[int]) -> None:
+    """Time every size in turns, and fit the exponent of time against size.
+
+    Two fits: of all of the time, log against log; and of what grows, the part that is left after
+    the constant of the polynomial a + b n^p with the whole p that is expected.
+    """
+    runs = {size: make(size) for size in sizes}
+    seconds: dict[int, list[float]] = {size: [] for size in sizes}
+    calls = {size: 1 for size in sizes}
+    for size, run in runs.items():
+        run()
+        begun = time.perf_counter()
+        run()
+        calls[size] = max(1, min(200, int(0.05 / (time.perf_counter() - begun))))
+    for _ in range(7):
+        for size, run in runs.items():
+            begun = time.perf_counter()
+            for _ in range(calls[size]):
+                run()
+            seconds[size].append((time.perf_counter() - begun) / calls[size])
+    n = np.array(sizes, float)
+    t = np.array([statistics.median(seconds[size]) for size in sizes])
+    expected = 1 if "decode" in name else 2
+    b, a = np.polyfit(n**expected, t, 1, w=1 / t)
+    off = float(np.abs((a + b * n**expected) / t - 1).max())
+    row = {
+        "case": name, "sizes": sizes, "ms": [round(x * 1e3, 3) for x in t.tolist()],
+        "exponent": round(float(np.polyfit(np.log(n), np.log(t), 1)[0]), 3),
+        "exponent_of_the_larger_half": round(
+            float(np.polyfit(np.log(n[len(n) // 2 :]), np.log(t[len(n) // 2 :]), 1)[0]), 3
+        ),
+        f"fit_a_plus_b_n^{expected}": [round(a * 1e3, 4), float(f"{b * 1e3:.4g}")],
+        "off_by_at_most": round(off, 3),
+    }  # fmt: skip
+    print(json.dumps(row), flush=True)
+
+
+def prefill(tokens: int) -> Callable[[], Any]:
+    """Grouped causal attention of a whole text."""
+    case = case_of("gqa", tokens)
+    return lambda: case.attend(watched=False)
+
+
+def decode(cached: int) -> Callable[[], Any]:
+    """One query on a cache that lies [1, G, S, D] in memory."""
+    q = heads_of(HEADS, 1, 0).contiguous()
+    k, v = (heads_of(HEADS // 2, cached, s).contiguous() for s in (1, 2))
+    return lambda: attend(q, k, v).output
+
+
+def main() -> None:
+    """Run the table."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--growth", action="store_true")
+    parser.add_argument("--cases", default=",".join(CASES))
+    parser.add_argument("--tokens", default="2048,4096")
+    parser.add_argument("--pairs", type=int, default=5)
+    given = parser.parse_args()
+    require("core/test_core_sdpa.py")
+    with torch.no_grad():
+        if given.growth:
+            growth("prefill", prefill, [512, 1024, 2048, 4096])
+            growth("decode", decode, [4096, 8192, 16384, 32768, 65536])
+            return
+        for kind in given.cases.split(","):
+            for tokens in given.tokens.split(","):
+                compare(kind, int(tokens), pairs=given.pairs)
+
+
+if __name__ == "__main__":
+    main()
