@@ -66,8 +66,9 @@ ROUTES = {
 @pytest.mark.parametrize("groups", [1, 2, 4])
 @pytest.mark.parametrize("route", ROUTES)
 def test_every_route_gives_the_numbers_of_pytorch(
-    route: str, groups: int, dtype: torch.dtype
+    route: str, groups: int, dtype: torch.dtype, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(head_kernel, "MUCH", 0)  # these heads are small
     queries, keys, options = ROUTES[route]
     q, k, v = qkv(queries=queries, keys=keys, heads=4, groups=groups, dtype=dtype)
     scale = options.get("scale")
@@ -88,18 +89,39 @@ def test_soft_caps_and_sinks_are_those_of_attend(queries: int) -> None:
         assert torch.equal(head_attention(q, k, v, **options), expected)  # type: ignore[arg-type]
 
 
-def test_both_kernels_are_used_each_where_it_is_faster(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("queries", "keys", "options", "by_attend"),
+    [
+        (1, 2000, {}, False),
+        (1, 2000, {"window": 1200}, False),
+        (17, 600, {}, False),
+        (17, 600, {"window": 7}, False),
+        (600, 600, {}, True),
+        (600, 600, {"window": 100}, True),
+        (300, 900, {}, True),
+        (600, 600, {"dtype": torch.float64}, False),
+    ],
+)
+def test_each_kernel_is_used_where_it_is_faster(
+    monkeypatch: pytest.MonkeyPatch,
+    queries: int,
+    keys: int,
+    options: dict[str, Any],
+    by_attend: bool,
+) -> None:
     calls = []
     whole = head_kernel.attend
     monkeypatch.setattr(
         head_kernel, "attend", lambda *x, **more: calls.append(len(x)) or whole(*x, **more)
     )
-    used = []
-    for route, (queries, keys, options) in ROUTES.items():
-        calls.clear()
-        head_attention(*qkv(queries=queries, keys=keys, heads=4, groups=2), **options)
-        used += [route] * len(calls)
-    assert used == [route for route in ROUTES if ROUTES[route][0] >= head_kernel.MANY_ROWS]
+    options = dict(options)
+    dtype = options.pop("dtype", torch.float32)
+    inputs = qkv(
+        batch=1, queries=queries, keys=keys, heads=16, groups=8, width=64, value_width=64,
+        dtype=dtype,
+    )  # fmt: skip
+    head_attention(*inputs, **options)
+    assert bool(calls) == by_attend
 
 
 class Largest(TorchDispatchMode):
