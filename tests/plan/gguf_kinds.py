@@ -119,7 +119,8 @@ def windows() -> dict[str, Small]:
         **WINDOW, "attention.shared_kv_layers": 2, "embedding_length_per_layer_input": SIZES["P"],
         "altup.active_idx": 0, "altup.num_inputs": SIZES["A"],
     }  # fmt: skip
-    chunks = {**MOE, "attention.chunk_size": 8192, "interleave_moe_layer_step": 0}
+    # Not the 8,192 that llama.cpp takes, so that its own number shows.
+    chunks = {**MOE, "attention.chunk_size": 1024, "interleave_moe_layer_step": 0}
     return {
         "gemma2": build("gemma2", [f"{PLAIN}, {POST}"] * 3, WINDOW, TIED),
         # llama.cpp lets all layers after the twentieth read what others keep.
