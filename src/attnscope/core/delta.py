@@ -172,9 +172,10 @@ def delta_chunked(
     fade = between.masked_fill(later, -torch.inf).exp()
     fixes = beta * fade * (k @ k.mT)  # the solver reads what is below the diagonal alone
     reads = scale * fade * (q @ k.mT)
-    sides = torch.cat([beta * v, (beta * decay) * k], dim=-1)
-    solved = torch.linalg.solve_triangular(fixes, sides, upper=False, unitriangular=True)
-    plain, known = solved.split([E, D], dim=-1)
+    plain, known = (
+        torch.linalg.solve_triangular(fixes, side, upper=False, unitriangular=True)
+        for side in (beta * v, (beta * decay) * k)
+    )
     asks, gives = scale * decay * q, (left * k).mT
     state = state.reshape(B, G, H // G, D, E)
     outputs: list[torch.Tensor] = []
