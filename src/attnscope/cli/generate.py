@@ -25,51 +25,60 @@ def to_json(report: Generated) -> dict[str, Any]:
     return {"schema": "attnscope.generate/1", **said}
 
 
+Text = Annotated[str | None, typer.Argument(help="The text to go on with.", show_default=False)]
+File = Annotated[
+    Path | None,
+    typer.Option("--file", "-f", help="Read the text from a file; - is the standard input."),
+]
+Model = Annotated[
+    str,
+    typer.Option(
+        "--model", "-m", help="A name of `attnscope models list`, a folder, a GGUF or a hub id."
+    ),
+]
+Tokens = Annotated[int, typer.Option("--tokens", "-n", help="At most so many tokens.")]
+Temperature = Annotated[
+    float | None,
+    typer.Option(
+        help="Draw the next token; above 1 more freely, below 1 less. Without this, --top-k and "
+        "--top-p the likeliest is taken.",
+        show_default=False,
+    ),
+]
+TopK = Annotated[
+    int | None, typer.Option(help="Draw among so many likeliest tokens.", show_default=False)
+]
+TopP = Annotated[
+    float | None,
+    typer.Option(help="Draw among the likeliest of so much mass, up to 1.", show_default=False),
+]
+Seed = Annotated[int | None, typer.Option(help="Draw the same again.", show_default=False)]
+Stop = Annotated[
+    list[str] | None,
+    typer.Option(help="End before this text; may be given several times.", show_default=False),
+]
+Chat = Annotated[
+    bool, typer.Option("--chat", help="Ask it as a question, in the model's chat template.")
+]
+Recorded = Annotated[
+    Path | None, typer.Option(help="Record the attention of every step in this new folder.")
+]
+Json = Annotated[bool, typer.Option("--json", help="Print all of it as JSON.")]
+
+
 def generate(
-    text: Annotated[
-        str | None, typer.Argument(help="The text to go on with.", show_default=False)
-    ] = None,
-    file: Annotated[
-        Path | None,
-        typer.Option("--file", "-f", help="Read the text from a file; - is the standard input."),
-    ] = None,
-    model: Annotated[
-        str,
-        typer.Option(
-            "--model", "-m", help="A name of `attnscope models list`, a folder, a GGUF or a hub id."
-        ),
-    ] = "smollm2",
-    tokens: Annotated[int, typer.Option("--tokens", "-n", help="At most so many tokens.")] = TOKENS,
-    temperature: Annotated[
-        float | None,
-        typer.Option(
-            help="Draw the next token; above 1 more freely, below 1 less. Without this, --top-k "
-            "and --top-p the likeliest is taken.",
-            show_default=False,
-        ),
-    ] = None,
-    top_k: Annotated[
-        int | None, typer.Option(help="Draw among so many likeliest tokens.", show_default=False)
-    ] = None,
-    top_p: Annotated[
-        float | None,
-        typer.Option(help="Draw among the likeliest of so much mass, up to 1.", show_default=False),
-    ] = None,
-    seed: Annotated[
-        int | None, typer.Option(help="Draw the same again.", show_default=False)
-    ] = None,
-    stop: Annotated[
-        list[str] | None,
-        typer.Option(help="End before this text; may be given several times.", show_default=False),
-    ] = None,
-    chat: Annotated[
-        bool, typer.Option("--chat", help="Ask it as a question, in the model's chat template.")
-    ] = False,
-    trace: Annotated[
-        Path | None,
-        typer.Option(help="Record the attention of every step in this new folder."),
-    ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print all of it as JSON.")] = False,
+    text: Text = None,
+    file: File = None,
+    model: Model = "smollm2",
+    tokens: Tokens = TOKENS,
+    temperature: Temperature = None,
+    top_k: TopK = None,
+    top_p: TopP = None,
+    seed: Seed = None,
+    stop: Stop = None,
+    chat: Chat = False,
+    trace: Recorded = None,
+    as_json: Json = False,
 ) -> None:
     """Let a model go on with a text.
 
