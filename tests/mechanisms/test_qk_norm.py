@@ -184,7 +184,7 @@ def test_scores_do_not_depend_on_the_size_of_x() -> None:
         ({"head_dim": 0}, "head_dim: expected a positive whole number, got 0"),
         (
             {"use_sliding_window": True, "sliding_window": 8, "max_window_layers": 1},
-            "layer 1 has a window; sliding.SlidingAttention can have one",
+            "layer 1 has a window; sliding.SlidingAttention builds it",
         ),
         ({"num_hidden_layers": 1}, "layer 1 is not among its 1 layers"),
     ],

@@ -27,9 +27,15 @@ from transformers.models.gemma3.configuration_gemma3 import Gemma3TextConfig
 from transformers.models.gemma3.modeling_gemma3 import Gemma3Attention, Gemma3RotaryEmbedding
 from transformers.models.mistral.configuration_mistral import MistralConfig
 from transformers.models.mistral.modeling_mistral import MistralAttention, MistralRotaryEmbedding
+from transformers.models.qwen2.configuration_qwen2 import Qwen2Config
+from transformers.models.qwen2.modeling_qwen2 import Qwen2Attention, Qwen2RotaryEmbedding
+from transformers.models.qwen3.configuration_qwen3 import Qwen3Config
+from transformers.models.qwen3.modeling_qwen3 import Qwen3Attention, Qwen3RotaryEmbedding
 
 from attnscope.caches import FullCache, WindowCache
 from attnscope.errors import ConfigError
+from attnscope.mechanisms.grouped import GroupedAttention
+from attnscope.mechanisms.qk_norm import QKNormAttention
 from attnscope.mechanisms.sliding import (
     IMPLS,
     SlidingAttention,
@@ -64,7 +70,28 @@ def mistral(window: int | None) -> Peer:
     return peer
 
 
+UPPER = {"use_sliding_window": True, "sliding_window": 6, "max_window_layers": 2}
+"""Layers 2 to 5 of six slide."""
+
+
+def qwen2(layer: int, **fields: object) -> Peer:
+    # This class takes no head width of its own.
+    small = {name: value for name, value in SMALL.items() if name != "head_dim"}
+    config = Qwen2Config(**small, **(UPPER | fields))
+    return Peer(Qwen2Attention, Qwen2RotaryEmbedding, config, layer=layer)
+
+
+def qwen3(layer: int, **fields: object) -> Peer:
+    config = Qwen3Config(**SMALL, **(UPPER | fields))
+    return Peer(Qwen3Attention, Qwen3RotaryEmbedding, config, layer=layer)
+
+
 PEERS = {
+    "qwen2 sliding": lambda: qwen2(2),
+    "qwen2 full": lambda: qwen2(1),
+    "qwen3 sliding": lambda: qwen3(5),
+    "qwen3 full": lambda: qwen3(0),
+    "qwen3 biased": lambda: qwen3(3, attention_bias=True),
     "gemma3 sliding": lambda: gemma3(0),
     "gemma3 full": lambda: gemma3(5),
     "gemma2 sliding": lambda: gemma2(0),
@@ -201,6 +228,49 @@ def test_other_published_configs(name: str) -> None:
     assert layers[0].q_norm is None
 
 
+@pytest.mark.parametrize("make", [qwen2, qwen3])
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {}, {"max_window_layers": 0}, {"max_window_layers": 6}, {"use_sliding_window": False},
+        {"sliding_window": None},
+        {"layer_types": ["full_attention", "sliding_attention"] * 3, "max_window_layers": 6},
+    ],
+)  # fmt: skip
+def test_the_upper_layers_slide_where_transformers_says(make, fields: dict) -> None:  # type: ignore[no-untyped-def]
+    """From a config.json as it is written, not as transformers' class completes it."""
+    written = {"model_type": make.__name__, **SMALL, **UPPER, **fields}
+    for layer in range(6):
+        theirs = make(layer, **fields).module
+        assert SlidingAttention.from_config(written, layer=layer).window == theirs.sliding_window
+
+
+def test_a_window_that_the_file_leaves_out_is_the_class_s() -> None:
+    written = {"model_type": "qwen3", **SMALL, "use_sliding_window": True, "max_window_layers": 1}
+    assert SlidingAttention.from_config(written, layer=1).window == 4096
+    for other in (GroupedAttention, QKNormAttention):
+        kind = "qwen2" if other is GroupedAttention else "qwen3"
+        with pytest.raises(ConfigError, match=r"layer 1 has a window; sliding\.SlidingAttention"):
+            other.from_config(written | {"model_type": kind}, layer=1)
+
+
+@pytest.mark.parametrize(
+    ("changed", "message"),
+    [
+        ({"max_window_layers": -1}, "max_window_layers: expected a whole number from 0 on, got -1"),
+        ({"max_window_layers": "2"}, "max_window_layers: expected a whole .* from 0 on, got '2'"),
+        ({"sliding_window": 0}, "sliding_window: expected a positive whole number, got 0"),
+        (
+            {"use_sliding_window": False, "layer_types": ["sliding_attention"] * 6},
+            "layer_types says that layer 3 slides, and use_sliding_window is off; set it, or",
+        ),
+    ],
+)
+def test_a_qwen_config_that_contradicts_itself_is_refused(changed: dict, message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        SlidingAttention.from_config({"model_type": "qwen3", **SMALL, **UPPER, **changed}, layer=3)
+
+
 @given(
     window=st.integers(1, 9), layers=st.integers(1, 3), tokens=st.integers(2, 20),
     seed=st.integers(0, 999),
@@ -233,7 +303,10 @@ def test_bad_arguments_are_named() -> None:
 @pytest.mark.parametrize(
     ("changed", "message"),
     [
-        ({"model_type": "gpt_oss"}, "SlidingAttention reads mistral, gemma2, gemma3_text"),
+        (
+            {"model_type": "gpt_oss"},
+            "SlidingAttention reads mistral, qwen2, qwen3, gemma2, gemma3_text",
+        ),
         ({"sliding_window": 0}, "sliding_window: expected a positive whole number, got 0"),
         ({"layer_types": ["full_attention"]}, "layer_types has 1 entries, none for 3"),
         ({"use_bidirectional_attention": True}, "use_bidirectional_attention is set"),

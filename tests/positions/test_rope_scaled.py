@@ -82,6 +82,28 @@ def test_frequencies_and_factor(kind: str) -> None:
     same(Rope.from_config(made), theirs(made))
 
 
+@pytest.mark.parametrize("kind", FIELDS)
+def test_a_layer_made_without_memory_has_its_frequencies(kind: str) -> None:
+    """Inside `torch.device("meta")`, where a large model is built, a new tensor has no numbers."""
+    made = config(kind, **FIELDS[kind])
+    with torch.device("meta"):
+        rope = Rope.from_config(made)
+        tables = rope.tables(torch.arange(300, 305, device="cpu"))
+    assert rope == Rope.from_config(made)
+    for ours, other in zip(tables, their_tables(made, torch.arange(300, 305)), strict=True):
+        assert torch.equal(ours, other)
+
+
+@pytest.mark.parametrize("kind", FIELDS)
+def test_positions_without_numbers_need_the_length_said(kind: str) -> None:
+    rope = Rope.from_config(config(kind, **FIELDS[kind]))
+    positions = torch.arange(300, device="meta")
+    if rope.beyond is not None:
+        with pytest.raises(ValueError, match=r"length: rope_type .* give the tokens of the text"):
+            rope.tables(positions)
+    assert rope.tables(positions, length=300)[0].shape == (300, 16)
+
+
 def test_each_kind_is_another() -> None:
     """So agreeing with transformers is no accident of options that do nothing."""
     found = {kind: Rope.from_config(config(kind, **FIELDS[kind])) for kind in FIELDS}

@@ -92,11 +92,12 @@ class ModelFields:
         """A field that may be missing altogether."""
         return self.values.get(name, self.family.get(name, default))
 
-    def count(self, name: str) -> int:
-        """A field that is a positive whole number."""
+    def count(self, name: str, *, least: int = 1) -> int:
+        """A field that is a whole number of at least 1, or 0 if told so."""
         value = self[name]
-        if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-            raise self.error(f"{name}: expected a positive whole number, got {value!r}")
+        if isinstance(value, bool) or not isinstance(value, int) or value < least:
+            kind = "a positive whole number" if least else "a whole number from 0 on"
+            raise self.error(f"{name}: expected {kind}, got {value!r}")
         return value
 
     @property
@@ -111,14 +112,22 @@ class ModelFields:
         if types is not None:
             if self.layer >= len(types):
                 raise self.error(f"layer_types has {len(types)} entries, none for {self.layer}")
-            return str(types[self.layer])
+            kind = str(types[self.layer])
+            # Only where the family has the switch: elsewhere its class does not read the field.
+            off = "use_sliding_window" in self.family and not self["use_sliding_window"]
+            if kind == SLIDING and off:
+                raise self.error(
+                    f"layer_types says that layer {self.layer} slides, and use_sliding_window is "
+                    "off; set it, or name the layer full_attention"
+                )
+            return kind
         for name in ("sliding_window_pattern", "_sliding_window_pattern"):
             if self.get(name) is not None:
                 return SLIDING if (self.layer + 1) % self.count(name) else FULL
         if self.get("full_attention_interval") is not None:
             return LINEAR if (self.layer + 1) % self.count("full_attention_interval") else FULL
         if self.get("use_sliding_window") and self.get("sliding_window") is not None:
-            return SLIDING if self.layer >= self["max_window_layers"] else FULL
+            return SLIDING if self.layer >= self.count("max_window_layers", least=0) else FULL
         return FULL
 
     @property

@@ -60,7 +60,7 @@ FAMILIES: Final[Families] = {
     },
     "qwen2": {
         "num_key_value_heads": 32, "head_dim": None, "use_sliding_window": False,
-        "max_window_layers": 28,
+        "sliding_window": 4096, "max_window_layers": 28,
     },
 }  # fmt: skip
 """What is served, and what their config.json may leave out (the library's own defaults)."""

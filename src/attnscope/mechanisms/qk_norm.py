@@ -55,7 +55,7 @@ ABOUT: Final = About(
 FAMILIES: Final[Families] = {
     "qwen3": {
         "num_key_value_heads": 32, "head_dim": 128, "attention_bias": False, "rms_norm_eps": 1e-6,
-        "use_sliding_window": False, "max_window_layers": 28,
+        "use_sliding_window": False, "sliding_window": 4096, "max_window_layers": 28,
     },
     "glm4_moe": {
         "num_key_value_heads": 8, "head_dim": None, "attention_bias": False, "rms_norm_eps": 1e-5,
@@ -145,7 +145,7 @@ class QKNormAttention(HeadAttention):
         """
         fields = ModelFields(config, families=FAMILIES, layer=layer, reader=cls.__name__)
         if fields.window is not None:
-            raise fields.error(f"layer {layer} has a window; sliding.SlidingAttention can have one")
+            raise fields.error(f"layer {layer} has a window; sliding.SlidingAttention builds it")
         if not fields.get("use_qk_norm", True):
             raise fields.error("use_qk_norm is false; grouped.GroupedAttention has no norm")
         bias = bool(fields["attention_bias"])

@@ -53,6 +53,14 @@ FAMILIES: Final[Families] = {
     "mistral": {
         "num_key_value_heads": 8, "head_dim": None, "sliding_window": 4096,
     },
+    "qwen2": {
+        "num_key_value_heads": 32, "head_dim": None, "use_sliding_window": False,
+        "sliding_window": 4096, "max_window_layers": 28,
+    },
+    "qwen3": {
+        "num_key_value_heads": 32, "head_dim": 128, "attention_bias": False, "rms_norm_eps": 1e-6,
+        "use_sliding_window": False, "sliding_window": 4096, "max_window_layers": 28,
+    },
     "gemma2": {
         "num_key_value_heads": 4, "head_dim": 256, "sliding_window": 4096,
         "sliding_window_pattern": 2, "query_pre_attn_scalar": 256, "attention_bias": False,
@@ -118,12 +126,13 @@ def sliding_attention(
 
 
 class SlidingAttention(HeadAttention):
-    """A layer of Mistral, Gemma 2 or Gemma 3: sliding, or the full one among them.
+    """A layer of Mistral, Qwen2, Qwen3, Gemma 2 or Gemma 3: sliding, or the full one among them.
 
     Args: as `HeadAttention`, and
         window: None for a full layer.
         softcap: of the scores (Gemma 2).
-        norm_eps: QK-norm with this eps and weights kept as w - 1 (Gemma 3), or None.
+        norm_eps: QK-norm with this eps (Gemma 3, Qwen3), or None.
+        norm_offset: 1 where the norm's weights are kept as w - 1 (Gemma 3), 0 where as w.
     """
 
     def __init__(
@@ -135,17 +144,20 @@ class SlidingAttention(HeadAttention):
         scale: float | None = None,
         softcap: float | None = None,
         norm_eps: float | None = None,
-        bias: bool = False,
+        norm_offset: float = 1.0,
+        bias: bool | tuple[bool, bool] = False,
     ) -> None:
         super().__init__(shape, rope=rope, scale=scale, window=window, bias=bias)
         self.softcap = softcap
         if norm_eps is not None:
-            self.q_norm = HeadNorm(shape.width, eps=norm_eps, offset=1.0)
-            self.k_norm = HeadNorm(shape.width, eps=norm_eps, offset=1.0)
+            self.q_norm = HeadNorm(shape.width, eps=norm_eps, offset=norm_offset)
+            self.k_norm = HeadNorm(shape.width, eps=norm_eps, offset=norm_offset)
 
     @classmethod
     def from_config(cls, config: Mapping[str, Any], *, layer: int = 0) -> Self:
         """The layer that a config.json describes, sliding or full as its place says.
+
+        Qwen2 and Qwen3 slide from layer `max_window_layers` on, where `use_sliding_window` is set.
 
         Raises:
             ConfigError: a field is missing, the family is not served, or it sees forward.
@@ -158,6 +170,15 @@ class SlidingAttention(HeadAttention):
             window = None if fields["sliding_window"] is None else fields.count("sliding_window")
             rope = Rope.from_config(fields.rope(), width=shape.width)
             return cls(shape, window=window, rope=rope)
+        if fields.kind in ("qwen2", "qwen3"):
+            return cls(
+                shape,
+                window=fields.window,
+                rope=Rope.from_config(fields.rope(), width=shape.width),
+                norm_eps=fields["rms_norm_eps"] if fields.kind == "qwen3" else None,
+                norm_offset=0.0,
+                bias=(True, False) if fields.kind == "qwen2" else bool(fields["attention_bias"]),
+            )
         softcap = fields["attn_logit_softcapping"]
         if softcap is not None and fields.kind == "gemma3_text":
             raise fields.error("attn_logit_softcapping is set, but this family's layers ignore it")

@@ -173,6 +173,11 @@ class Rope:
     ) -> torch.Tensor:
         frequencies = self.frequencies
         if self.beyond is not None:
+            if length is None and positions.device.type == "meta":
+                raise ValueError(
+                    f"length: rope_type {self.kind!r} goes by the text's length, which positions "
+                    "on the meta device do not tell; give the tokens of the text"
+                )
             if length is None:
                 length = int(positions.max()) + 1 if positions.numel() else 0
             if length > self.beyond.length:

@@ -34,6 +34,9 @@ import torch
 
 from attnscope.positions.config import HARMLESS, KNOWN, Fields
 
+CPU: Final = torch.device("cpu")
+"""Named throughout: a layer built inside `torch.device("meta")` needs its frequencies too."""
+
 
 @dataclass(frozen=True)
 class Beyond:
@@ -55,7 +58,7 @@ class Beyond:
         if self.frequencies is not None:
             return self.frequencies
         # One-element tensors, because transformers' base is a float32 number here.
-        ratio = self.factor * torch.tensor(length) / self.length - (self.factor - 1)
+        ratio = self.factor * torch.tensor(length, device=CPU) / self.length - (self.factor - 1)
         base = self.theta * ratio ** (rotary / (rotary - 2))
         return _tuple(1.0 / base ** _exponents(rotary))
 
@@ -105,7 +108,7 @@ def scaled(fields: Fields) -> Scaled:
 
 
 def _exponents(rotary: int) -> torch.Tensor:
-    return torch.arange(0, rotary, 2, dtype=torch.float32) / max(1, rotary)
+    return torch.arange(0, rotary, 2, dtype=torch.float32, device=CPU) / max(1, rotary)
 
 
 def _tuple(frequencies: torch.Tensor) -> tuple[float, ...]:
@@ -164,7 +167,7 @@ def _yarn(fields: Fields) -> Scaled:
     low, high = max(low, 0), min(high, rotary - 1)
     if low == high:
         high += 0.001  # no ramp, but a step, without dividing by zero
-    pairs = torch.arange(rotary // 2, dtype=torch.float32)
+    pairs = torch.arange(rotary // 2, dtype=torch.float32, device=CPU)
     kept = 1 - ((pairs - low) / (high - low)).clamp(0, 1)
     turns_per = theta ** _exponents(rotary)
     mixed = 1.0 / (stretch * turns_per) * (1 - kept) + 1.0 / turns_per * kept
@@ -201,7 +204,7 @@ def _longrope(fields: Fields) -> Scaled:
     stretch, first = _stretch(fields), _first_length(fields)
     base = fields.theta ** _exponents(fields.rotary)
     short, long = (
-        _tuple(1.0 / (torch.tensor(fields.numbers(name, fields.rotary // 2)) * base))
+        _tuple(1.0 / (torch.tensor(fields.numbers(name, fields.rotary // 2), device=CPU) * base))
         for name in ("short_factor", "long_factor")
     )
     if fields.values.get("attention_factor") is not None:
@@ -218,8 +221,9 @@ def _longrope(fields: Fields) -> Scaled:
 def _proportional(fields: Fields) -> Scaled:
     """The first pairs turn as they would in the whole width; the others stand still."""
     turning = int(fields.values.get("partial_rotary_factor", 1.0) * fields.width // 2)
-    exponents = torch.arange(0, 2 * turning, 2, dtype=torch.float32) / max(1, fields.width)
-    still = torch.zeros(fields.width // 2 - turning)
+    steps = torch.arange(0, 2 * turning, 2, dtype=torch.float32, device=CPU)
+    exponents = steps / max(1, fields.width)
+    still = torch.zeros(fields.width // 2 - turning, device=CPU)
     frequencies = torch.cat([1.0 / fields.theta**exponents, still])
     return Scaled(_tuple(frequencies / fields.number("factor", 1.0)))
 
