@@ -258,7 +258,7 @@ def test_layers_that_do_not_do() -> None:
         GatedDeltaNet.from_hf(odd)
     odd = copy.deepcopy(peer)
     odd.dt_bias = torch.nn.Parameter(torch.zeros(1))
-    with pytest.raises(ValueError, match=r"weights: dt_bias: expected \[6\], got \[1\]"):
+    with pytest.raises(ValueError, match=r"expects dt_bias of shape \[6\], got \[1\]"):
         GatedDeltaNet.from_hf(odd)
 
 

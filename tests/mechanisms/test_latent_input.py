@@ -53,14 +53,16 @@ def test_missing_fields_are_named(name: str) -> None:
 def test_layers_of_other_shapes_are_refused() -> None:
     theirs = referees.layer("v3")
     theirs.kv_b_proj = torch.nn.Linear(16, 5, bias=False)
-    with pytest.raises(ValueError, match=r"expected kv_b_proj.weight of shape \[104, 16\]"):
+    with pytest.raises(ValueError, match=r"expects kv_b_proj.weight of shape \[104, 16\]"):
         LatentAttention.from_hf(theirs)
     theirs = referees.layer("v3")
     theirs.kv_b_proj = torch.nn.Linear(16, 104, bias=True)
-    with pytest.raises(ValueError, match=r"has no place for: kv_b_proj\.bias"):
+    with pytest.raises(ValueError, match=r"missing: none; without a place: kv_b_proj\.bias"):
         LatentAttention.from_hf(theirs)
     del theirs.kv_b_proj
-    with pytest.raises(ValueError, match=r"expected a weight kv_b_proj.weight \[104, 16\], but"):
+    with pytest.raises(
+        ValueError, match=r"LatentAttention expects .*missing: kv_b_proj\.weight; without"
+    ):
         LatentAttention.from_hf(theirs)
     with pytest.raises(TypeError, match=r"expected a Hugging Face attention layer with a .config"):
         LatentAttention.from_hf(torch.nn.Linear(2, 2))

@@ -4,6 +4,7 @@
     window.py  the last keys and values of a window     stops growing
     latent.py  a latent and a rotated key per token     grows, but slowly (MLA)
     state.py   a recurrent state, a few inputs          never grows
+    compressed.py  a window, and entries for many tokens    grows slowly (DeepSeek-V4)
     track.py   the growing buffer that the first three are made of
 
 The idea: `append` takes what is new and returns all that is in sight, in order of position, so that
@@ -16,12 +17,13 @@ from __future__ import annotations
 
 from typing import Protocol, runtime_checkable
 
+from attnscope.caches.compressed import CompressedCache
 from attnscope.caches.full import FullCache
 from attnscope.caches.latent import LatentCache
 from attnscope.caches.state import StateCache
 from attnscope.caches.window import WindowCache
 
-__all__ = ["Cache", "FullCache", "LatentCache", "StateCache", "WindowCache"]
+__all__ = ["Cache", "CompressedCache", "FullCache", "LatentCache", "StateCache", "WindowCache"]
 
 
 @runtime_checkable

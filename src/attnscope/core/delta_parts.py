@@ -155,26 +155,3 @@ def in_order(given: Mapping[str, torch.Tensor], shape: DeltaShape) -> dict[str, 
         for name, x in (("z", z), ("b", b), ("a", a)):
             weights[f"in_proj_{name}.weight"] = x.flatten(0, 1)
     return weights
-
-
-def take(own: nn.Module, weights: Mapping[str, torch.Tensor]) -> None:
-    """Give a module these values and their dtypes and devices, name by name.
-
-    Raises:
-        ValueError: a weight is missing, has another shape, or has no place.
-    """
-    places = dict(own.named_parameters())
-    if places.keys() != weights.keys():
-        missing = ", ".join(sorted(places.keys() - weights.keys())) or "none"
-        extra = ", ".join(sorted(weights.keys() - places.keys())) or "none"
-        raise ValueError(
-            f"weights: {type(own).__name__} expects {', '.join(places)}; missing: {missing}; "
-            f"without a place: {extra}"
-        )
-    for name, place in places.items():
-        if place.shape != weights[name].shape:
-            raise ValueError(
-                f"weights: {name}: expected {list(place.shape)}, got {list(weights[name].shape)}"
-            )
-    for name, place in places.items():
-        place.data = weights[name].detach().clone()

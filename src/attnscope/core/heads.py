@@ -28,6 +28,7 @@ import torch
 from torch import nn
 
 from attnscope.core.head_kernel import head_attention
+from attnscope.core.layer import take_weights
 from attnscope.core.mechanism import Counts, Seen, Watch, pairs_in_sight, parameters_of
 from attnscope.core.model_fields import ModelFields
 
@@ -281,22 +282,7 @@ class HeadAttention(nn.Module):
         Raises:
             ValueError: a weight is missing, has another shape, or has no place here.
         """
-        own = dict(self.named_parameters())
-        if own.keys() != weights.keys():
-            missing = ", ".join(sorted(own.keys() - weights.keys())) or "none"
-            extra = ", ".join(sorted(weights.keys() - own.keys())) or "none"
-            raise ValueError(
-                f"weights: {type(self).__name__} expects {', '.join(own)}; "
-                f"missing: {missing}; without a place: {extra}"
-            )
-        for name, parameter in own.items():
-            if parameter.shape != weights[name].shape:
-                raise ValueError(
-                    f"weights: {name}: expected {list(parameter.shape)}, "
-                    f"got {list(weights[name].shape)}"
-                )
-        for name, parameter in own.items():
-            parameter.data = weights[name].detach().clone()
+        take_weights(self, weights)
         return self
 
     def new_cache(self, batch: int = 1, *, dtype: torch.dtype | None = None) -> KeyValueCache:

@@ -1,4 +1,4 @@
-"""What latent, sparse and compressed layers share: weights taken over, positions, a norm.
+"""What layers of several kinds share: weights taken over, positions, a norm.
 
 The idea: a weight that is missing or of another shape is named in one sentence, so that a layer
 built from somebody else's weights is theirs exactly or is not built at all.
@@ -11,6 +11,7 @@ fields of a config (model_fields.py).
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import torch
@@ -33,33 +34,28 @@ def config_of(layer: nn.Module) -> dict[str, Any]:
     return dict(read() if callable(read) else vars(config))
 
 
-@torch.no_grad()
-def copy_weights(ours: nn.Module, theirs: nn.Module) -> None:
-    """Give our module the values and dtypes of theirs, name by name.
+def take_weights(own: nn.Module, weights: Mapping[str, torch.Tensor]) -> None:
+    """Give a module copies of these values, with their dtypes and devices, name by name.
 
     Raises:
-        ValueError: a weight is missing, has another shape, or has no place in ours.
+        ValueError: a weight is missing, has another shape, or has no place; nothing is changed.
     """
-    given = theirs.state_dict()
-    kind = type(theirs).__name__
-    for name, own in ours.named_parameters():
-        if name not in given:
-            raise ValueError(
-                f"layer: expected a weight {name} {list(own.shape)}, but {kind} has none; it has "
-                f"{', '.join(given) or 'no weights'}"
-            )
-        value = given.pop(name)
-        if value.shape != own.shape:
-            raise ValueError(
-                f"layer: expected {name} of shape {list(own.shape)} by the config, got "
-                f"{list(value.shape)}"
-            )
-        own.data = value.detach().clone()
-    if given:
+    places, kind = dict(own.named_parameters()), type(own).__name__
+    if places.keys() != weights.keys():
+        missing = ", ".join(sorted(places.keys() - weights.keys())) or "none"
+        extra = ", ".join(sorted(weights.keys() - places.keys())) or "none"
         raise ValueError(
-            f"layer: {kind} has weights that {type(ours).__name__} has no place for: "
-            f"{', '.join(given)}"
+            f"weights: {kind} expects {', '.join(places)}; missing: {missing}; "
+            f"without a place: {extra}"
         )
+    for name, place in places.items():
+        if place.shape != weights[name].shape:
+            raise ValueError(
+                f"weights: {kind} expects {name} of shape {list(place.shape)}, "
+                f"got {list(weights[name].shape)}"
+            )
+    for name, place in places.items():
+        place.data = weights[name].detach().clone()
 
 
 def positions_of(

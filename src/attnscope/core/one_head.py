@@ -20,7 +20,7 @@ import torch
 from torch import nn
 
 from attnscope.core.heads import HeadShape, KeyValueCache
-from attnscope.core.layer import config_of, positions_of
+from attnscope.core.layer import config_of, positions_of, take_weights
 from attnscope.core.mechanism import Counts, Seen, Watch, pairs_in_sight, parameters_of
 from attnscope.core.model_fields import Families, ModelFields
 
@@ -130,12 +130,14 @@ class OneHead(nn.Module):
         module = cls.from_config(config, layer=getattr(layer, "layer_idx", None) or 0)
         given = layer.state_dict()
         rows = slice(head * module.width, (head + 1) * module.width)
+        taken = {}
         for name, own in module.named_parameters():
             expected = [heads * module.width, *own.shape[1:]]
             found = None if name not in given else list(given[name].shape)
             if found != expected:
                 raise ValueError(f"layer: expected {name} {expected} by the config, got {found}")
-            own.data = given[name][rows].detach().clone()
+            taken[name] = given[name][rows]
+        take_weights(module, taken)
         return module
 
     def counts(

@@ -42,7 +42,7 @@ from attnscope.core.chosen import SeenChosen, attention, choose
 from attnscope.core.compressed_sizes import CSA, HCA, SLIDING, CompressedSizes, in_sight, layer_kind
 from attnscope.core.compressor import Compressor, EntryIndexer, GroupedLinear
 from attnscope.core.heads import merge_heads, split_heads
-from attnscope.core.layer import RMSNorm, config_of, copy_weights, positions_of, rms_normed
+from attnscope.core.layer import RMSNorm, config_of, positions_of, rms_normed, take_weights
 from attnscope.core.mechanism import About, Counts, Watch, parameters_of
 from attnscope.core.model_fields import ModelFields
 from attnscope.core.picture import bars, map_picture
@@ -142,7 +142,7 @@ class CompressedAttention(nn.Module):
             ValueError, TypeError, ConfigError: the layer's weights or config are others.
         """
         ours = cls.from_config(config_of(layer), layer=getattr(layer, "layer_idx", 0), **more)
-        copy_weights(ours, layer)
+        take_weights(ours, layer.state_dict())
         return ours
 
     def new_cache(self, batch: int = 1, *, dtype: torch.dtype | None = None) -> CompressedCache:

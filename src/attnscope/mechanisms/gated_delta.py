@@ -46,8 +46,8 @@ from attnscope.core.delta import (
     unable,
     unit_length,
 )
-from attnscope.core.delta_parts import DeltaShape, GatedNorm, in_order, take
-from attnscope.core.layer import positions_of
+from attnscope.core.delta_parts import DeltaShape, GatedNorm, in_order
+from attnscope.core.layer import positions_of, take_weights
 from attnscope.core.mechanism import About, Counts, Watch, parameters_of
 from attnscope.core.model_fields import Families, ModelFields
 from attnscope.core.picture import bars
@@ -296,7 +296,7 @@ class GatedDeltaNet(nn.Module):
         """
         shape = DeltaShape.of_layer(layer)
         own = cls(shape, eps=float(layer.layer_norm_epsilon))  # type: ignore[arg-type]
-        take(own, in_order(layer.state_dict(), shape))
+        take_weights(own, in_order(layer.state_dict(), shape))
         return own
 
     def counts(

@@ -36,7 +36,7 @@ import torch
 from attnscope.caches.latent import LatentCache
 from attnscope.core import latent_parts as parts
 from attnscope.core.latent_parts import LatentProjections, LatentSizes
-from attnscope.core.layer import config_of, copy_weights, positions_of
+from attnscope.core.layer import config_of, positions_of, take_weights
 from attnscope.core.mechanism import About, Counts, Seen, Watch, pairs_in_sight, parameters_of
 from attnscope.core.model_fields import ModelFields
 from attnscope.core.picture import bars
@@ -183,7 +183,7 @@ class LatentAttention(LatentProjections):
             ValueError, TypeError, ConfigError: the layer's weights or config are others.
         """
         ours = cls.from_config(config_of(layer), **more)
-        copy_weights(ours, layer)
+        take_weights(ours, layer.state_dict())
         return ours
 
     def form(self, tokens: int, cached: int) -> str:

@@ -39,7 +39,7 @@ from attnscope.core import latent_parts as parts
 from attnscope.core.chosen import SeenChosen, choose, sight_of
 from attnscope.core.indexer import Indexer, IndexSizes
 from attnscope.core.latent_parts import LatentProjections, LatentSizes
-from attnscope.core.layer import config_of, copy_weights, positions_of
+from attnscope.core.layer import config_of, positions_of, take_weights
 from attnscope.core.mechanism import About, Counts, Watch, pairs_in_sight, parameters_of
 from attnscope.core.model_fields import ModelFields
 from attnscope.core.picture import map_picture
@@ -211,7 +211,7 @@ class SparseAttention(LatentProjections):
             ValueError, TypeError, ConfigError: the layer's weights or config are others.
         """
         ours = cls.from_config(config_of(layer), layer=getattr(layer, "layer_idx", 0), **more)
-        copy_weights(ours, layer)
+        take_weights(ours, layer.state_dict())
         return ours
 
     def new_cache(self, batch: int = 1, *, dtype: torch.dtype | None = None) -> LatentCache:
