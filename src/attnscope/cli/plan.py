@@ -3,7 +3,7 @@
 The idea: parse, ask attnscope.plan for the report, print it as tables or as JSON. Neither torch nor
 numpy is imported; a hub id whose config is not here is fetched (the config, nothing else).
 
-Not here: every number (attnscope.plan).
+Not here: every number (attnscope.plan), fetching (plan_fetch.py), the tables (plan_text.py).
 """
 
 from __future__ import annotations
@@ -133,7 +133,12 @@ def _model(config: str, assume_full: bool) -> tuple[Model, Path | None]:
     here = _exists(path)
     if here or config.lower() in built_in_names() or not is_hub_id(config):
         return read(config, assume_full=assume_full), path if here else None
-    found = cached_config(config) or _fetch(config)
+    found = cached_config(config)
+    if found is None:
+        from attnscope.cli.plan_fetch import fetch
+
+        typer.echo(f"Fetching the config of {config} ...", err=True)
+        found = fetch(config)
     return read(found, assume_full=assume_full, name=config), None
 
 
@@ -142,25 +147,6 @@ def _exists(path: Path) -> bool:
         return path.exists()
     except (OSError, ValueError):
         return False
-
-
-def _fetch(hub_id: str) -> Path:
-    """Fetch the config of a hub id, and nothing else of it."""
-    from attnscope.capture.hub import fetch_config
-    from attnscope.errors import AttnscopeError, ConfigError
-
-    typer.echo(f"Fetching the config of {hub_id} ...", err=True)
-    try:
-        return fetch_config(hub_id)
-    except ModuleNotFoundError:
-        raise ConfigError(
-            f"There is no file {hub_id!r}, and fetching a config from the hub needs the package "
-            "huggingface_hub: pip install 'attnscope[look]'."
-        ) from None
-    except AttnscopeError as error:
-        raise ConfigError(
-            f"There is no file {hub_id!r}, and its config is not to be had from the hub: {error}"
-        ) from None
 
 
 def _asked(

@@ -24,17 +24,22 @@ if TYPE_CHECKING:
 MOST_BYTES: Final = 16 << 20
 """No config is larger: the largest published ones have some hundred thousand bytes."""
 CONFIGS: Final = Path(__file__).parent / "data" / "configs"
-HUB_ID: Final = re.compile(r"[\w.-]+/[\w.-]+")
-FILES: Final = (".json", ".gguf", ".safetensors", ".bin", ".txt")
+_PART: Final = r"[A-Za-z0-9_](?:[\w.-]{0,94}[A-Za-z0-9_])?"
+HUB_ID: Final = re.compile(f"{_PART}/{_PART}", re.ASCII)
+FILES: Final = (".json", ".gguf", ".safetensors", ".bin", ".txt", ".git")
 
 
 def is_hub_id(text: str) -> bool:
     """Whether `text` can be the id of a model on the hub; a file's name cannot.
 
-    >>> is_hub_id("org/name"), is_hub_id("configs/name.json")
-    (True, False)
+    An id is owner/name, each of 1 to 96 letters, digits, `-`, `_` and `.`, with neither `-` nor `.`
+    at an end, and neither `--` nor `..` within.
+
+    >>> is_hub_id("org/name"), is_hub_id("configs/name.json"), is_hub_id("org/-name")
+    (True, False, False)
     """
-    return bool(HUB_ID.fullmatch(text)) and not text.lower().endswith(FILES)
+    fits = HUB_ID.fullmatch(text) and "--" not in text and ".." not in text
+    return bool(fits) and not text.lower().endswith(FILES)
 
 
 @dataclass(frozen=True)
@@ -95,6 +100,11 @@ def _nothing(text: str) -> ConfigError:
         return ConfigError(
             f"The config of {shown!r} is not in the local hub cache. `attnscope plan {shown}` "
             "fetches it; or give the path of its config.json."
+        )
+    if "/" in text or "\\" in text:
+        return ConfigError(
+            f"There is no file {shown!r}, and no hub id looks like that: one is owner/name, of "
+            "letters, digits, '-', '_' and '.'. `attnscope plan list` names the built-in models."
         )
     return ConfigError(
         f"There is no file and no built-in model {shown!r}. The built-in ones are "
