@@ -21,7 +21,7 @@ SIZES = {
     "B": 384, "I+B+R": 648, "I/g": 128, "g": 2,  # Mamba-2: the convolution's, groups
     "h": 16, "n": 128, "hn": 2048, "hk": 3072,  # 16 heads of latents
     "L": 512, "L+r": 576, "q": 64, "X": 128, "4X": 512, "x": 4,  # ranks, an indexer
-    "A": 4, "A*A": 16, "A-1": 3, "P": 256, "22P": 22 * 256, "l": 64,  # Gemma 3n
+    "A": 4, "A*A": 16, "A-1": 3, "P": 256, "64": 64, "22P": 22 * 256, "l": 64,  # Gemma 3n
 }  # fmt: skip
 """The letters' meanings, as numbers."""
 
@@ -132,6 +132,40 @@ def windows() -> dict[str, Small]:
         "llama4": build("llama4", [PLAIN] * 5, chunks),
         "phi3": build("phi3", [fused] * 2, WINDOW),
         "llama": build("llama", [PLAIN] * 2, WINDOW),
+    }  # fmt: skip
+
+
+def listed() -> dict[str, Small]:
+    """Files that say of each layer whether it slides, some with other heads or widths there."""
+    flags = {**WINDOW, "attention.sliding_window_pattern": [True, True, False] * 2}
+    wide = (
+        "attn_norm C, attn_q C P, attn_k C Q, attn_v C Q, attn_output P C, attn_q_norm 64, "
+        "attn_k_norm 64"
+    )
+    gemma = [f"{ATTENTION}, {QK_NORM}, {FFN}, {POST}"] * 2 + [f"{wide}, {FFN}, {POST}"]
+    gemma4 = {
+        **flags, "attention.key_length": 64, "attention.value_length": 64,
+        "attention.key_length_swa": 32, "attention.value_length_swa": 32,
+        "attention.shared_kv_layers": 3, "embedding_length_per_layer_input": 0,
+        "rope.dimension_count": 64, "rope.dimension_count_swa": 32,
+    }  # fmt: skip
+    narrow = "attn_q C Q, attn_k C d, attn_v C h, attn_output 64 C, attn_norm C"
+    mimo = [f"{narrow.replace('C d', 'C K').replace('C h', 'C d')}, {FFN}"] * 2
+    mimo2 = {
+        **flags, **MOE, "attention.value_length": 16, "attention.head_count_kv": [2, 2, 1] * 2,
+    }  # fmt: skip
+    step = "attn_norm C, attn_q C P, attn_k C Q, attn_v C Q, attn_output P C"
+    step35 = {
+        **flags, **MOE, "attention.head_count": [8, 8, 4] * 2,
+        "attention.head_count_kv": [4, 4, 2] * 2,
+    }  # fmt: skip
+    granite = f"{ATTENTION}, attn_sinks x, {FFN}"
+    return {
+        "gemma4": build("gemma4", gemma * 2, gemma4, f"{TIED}, rope_freqs d"),
+        "mimo2": build("mimo2", [*mimo, f"{narrow}, {FFN}"] * 2, mimo2),
+        "step35": build("step35", [f"{step}, {FFN}"] * 2 + [PLAIN, *[f"{step}, {FFN}"] * 2, PLAIN],
+                        step35),
+        "granite_swa": build("granite_swa", [granite] * 6, {**flags, "logit_scale": 1.0}),
     }  # fmt: skip
 
 

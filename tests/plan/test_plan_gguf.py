@@ -5,13 +5,14 @@ from __future__ import annotations
 import struct
 import time
 import tracemalloc
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from attnscope.errors import ConfigError
-from attnscope.plan import read
+from attnscope.plan import from_config, read
 from attnscope.plan.gguf_header import BLOCKS, KEPT_ARRAY, Skipped, read_header
 from attnscope.plan.weights import weights_of
 
@@ -47,6 +48,104 @@ def test_same_layers_as_the_config(tmp_path: Path, name: str) -> None:
     assert model.source == "gguf"
     for tokens in (1, 777, 40_000):
         assert model.bytes_at(tokens, dtype="bf16") == config.bytes_at(tokens)
+
+
+def flags(config: dict[str, Any]) -> list[bool]:
+    return [kind == "sliding_attention" for kind in config["layer_types"]]
+
+
+def of_gemma4(config: dict[str, Any]) -> dict[str, Any]:
+    wide = next(iter(config["per_layer_config"].values()))
+    keys = {
+        "attention.key_length": wide["head_dim"], "attention.value_length": wide["head_dim"],
+        "attention.key_length_swa": config["head_dim"],
+        "attention.value_length_swa": config["head_dim"],
+        "attention.shared_kv_layers": config["num_kv_shared_layers"],
+    }  # fmt: skip
+    few = wide.get("num_key_value_heads")
+    if few is None:
+        return keys
+    heads = [config["num_key_value_heads"] if one else few for one in flags(config)]
+    return {**keys, "attention.head_count_kv": heads}
+
+
+def of_mimo(config: dict[str, Any]) -> dict[str, Any]:
+    few = config["num_key_value_heads"]
+    return {
+        "attention.key_length": config["head_dim"], "attention.value_length": config["v_head_dim"],
+        "attention.head_count_kv": [2 * few if one else few for one in flags(config)],
+    }  # fmt: skip
+
+
+LISTED: list[tuple[str, str, dict[str, Any], Any]] = [
+    ("gemma4_text", "gemma4", {}, of_gemma4),
+    ("gemma4_text", "gemma4", {"num_kv_shared_layers": 12, "num_hidden_layers": 30}, of_gemma4),
+    ("gemma4_text", "gemma4", {"num_global_key_value_heads": 2, "attention_k_eq_v": True},
+     of_gemma4),
+    ("mimo_v2_flash", "mimo2", {}, of_mimo),
+    ("granite_swa", "granite_swa", {}, lambda _: {}),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("kind", "arch", "changes", "own"), LISTED)
+def test_same_layers_as_the_librarys_config(
+    tmp_path: Path, kind: str, arch: str, changes: dict[str, Any], own: Any
+) -> None:
+    """The config is transformers'; the keys are those that llama.cpp's converter makes of it."""
+    auto = pytest.importorskip("transformers").AutoConfig
+    config = auto.for_model(kind, **changes).to_dict()
+    keys = {
+        "block_count": config["num_hidden_layers"],
+        "attention.head_count": config["num_attention_heads"],
+        "attention.head_count_kv": config["num_key_value_heads"],
+        "attention.sliding_window": config["sliding_window"],
+        "attention.sliding_window_pattern": flags(config), **own(config),
+    }  # fmt: skip
+    small = Small(arch, keys, {}, width=config["hidden_size"])
+    file = read(gguf_files.write(tmp_path / "m.gguf", small, tensors=False))
+    ours = from_config(config)
+    for one, other in zip(file.layers, ours.layers, strict=True):
+        assert replace(one, note="") == replace(other, note="")
+    assert file.layers != ours.layers[::-1]
+
+
+def test_windows_that_contradict_or_are_not_read(tmp_path: Path) -> None:
+    base = gguf_files.llama(4, 8, 2, 16).keys
+    window = {"attention.sliding_window": 8}
+    pattern = "attention.sliding_window_pattern"
+    refused: list[tuple[str, dict[str, Any], str]] = [
+        ("gemma4", {**window, pattern: [True, False]}, "has 2 items but block_count is 4"),
+        ("gemma4", {**window, pattern: 4}, "must list one flag per layer, got 4"),
+        ("gemma3", {**window, pattern: [1, 0, 7, 0]}, r"pattern\[2\] must be true or false, got 7"),
+        ("gemma3", {**window, pattern: 0}, "pattern must be from 1"),
+        ("gemma3n", {**window, pattern: [True, True, True, False],
+                     "attention.shared_kv_layers": 1}, "leaves layer 3 .full. no layer"),
+        ("gemma3n", {**window, "attention.shared_kv_layers": 9}, "leaves layer 0"),
+    ]  # fmt: skip
+    for arch, keys, words in refused:
+        path = gguf_files.write(
+            tmp_path / "m.gguf", Small(arch, {**base, **keys}, {}), tensors=False
+        )
+        with pytest.raises(ConfigError, match=words):
+            read(path)
+    path = gguf_files.write(tmp_path / "m.gguf", Small("llama", {**base, **window}, {}))
+    assert {layer.kind for layer in read(path).layers} == {"full"}
+    assert "sliding_window = 8 is not read for llama" in read(path).notes[0]
+    path = gguf_files.write(tmp_path / "m.gguf", Small("cohere2moe", {**base, **window}, {}))
+    assert [layer.kind for layer in read(path).layers] == ["full"] + ["sliding"] * 3
+    two = {**base, **window, pattern: 2}
+    path = gguf_files.write(tmp_path / "m.gguf", Small("gemma3", two, {}))
+    assert [layer.kind for layer in read(path).layers] == ["sliding", "full"] * 2
+
+
+def test_llama_4_says_nothing_of_its_chunks(tmp_path: Path) -> None:
+    base = gguf_files.llama(4, 8, 2, 16).keys
+    for keys, wanted in (
+        ({}, 8192), ({"attention.chunk_size": 16}, 16), ({"attention.sliding_window": 0}, None)
+    ):  # fmt: skip
+        small = Small("llama4", {**base, **keys}, {})
+        model = read(gguf_files.write(tmp_path / "m.gguf", small, tensors=False))
+        assert [layer.window for layer in model.layers] == [wanted] * 3 + [None]
 
 
 def test_a_changed_key_changes_the_layers(tmp_path: Path) -> None:

@@ -17,10 +17,11 @@ import gguf_kinds
 import llamacpp_referee as referee
 import pytest
 
+from attnscope.errors import ConfigError
 from attnscope.plan import read
 from attnscope.plan.engines import llamacpp
 from attnscope.plan.engines.llamacpp import Options
-from attnscope.plan.gguf_model import PERIODS
+from attnscope.plan.gguf_model import NEEDS_PATTERN, PERIODS
 
 MIB = 2**20
 PRINTED = 0.005 + 1e-9
@@ -95,12 +96,13 @@ def test_logged_sizes_are_ours(
 
 
 WINDOWS, STATES, OTHERS = gguf_kinds.windows(), gguf_kinds.states(), gguf_kinds.others()
+LISTED = gguf_kinds.listed()
 
 
-@pytest.mark.parametrize("name", [*WINDOWS, *OTHERS])
+@pytest.mark.parametrize("name", [*WINDOWS, *LISTED, *OTHERS])
 def test_caches_of_other_architectures_are_ours(tmp_path: Path, name: str) -> None:
     """12,000 tokens are beyond every window and every chunk."""
-    path = write(tmp_path, (WINDOWS | OTHERS)[name])
+    path = write(tmp_path, (WINDOWS | LISTED | OTHERS)[name])
     wanted = ours(path, 12_000, options=Options())
     assert logged(path, 12_000, options=Options()) == pytest.approx(wanted, abs=PRINTED)
 
@@ -134,22 +136,60 @@ KEYS = {
     "interleave_moe_layer_step": 1, "altup.active_idx": 0,
     "expert_shared_feed_forward_length": 32,
 }  # fmt: skip
+FLAGS = {
+    "attention.sliding_window_pattern": [True, True, True, False] * 16,
+    "attention.key_length_swa": 32, "attention.value_length_swa": 32,
+    "embedding_length_per_layer_input": 0,
+}  # fmt: skip
 
 
-@pytest.mark.parametrize("arch", [*PERIODS, *UNREAD])
-def test_windows_are_read_of_the_architectures_that_we_say(tmp_path: Path, arch: str) -> None:
-    """A file of keys alone: llama.cpp says what it read before it misses the tensors."""
-    small = gguf_files.llama(
-        64, 4, 2, 32
-    )  # EXAONE 4 slides with 64 layers, and with no other count
-    small = replace(small, arch=arch, keys={**small.keys, **KEYS})
+def keys_alone(folder: Path, arch: str, *without: str) -> Path:
+    """A file of keys without tensors; 64 layers, since EXAONE 4 slides with no other count."""
+    small = gguf_files.llama(64, 4, 2, 32)
+    keys = {**small.keys, **KEYS, **(FLAGS if arch in NEEDS_PATTERN else {})}
+    keys = {name: value for name, value in keys.items() if name not in without}
+    return write(folder, replace(small, arch=arch, keys=keys), tensors=False)
+
+
+def read_by_llamacpp(path: Path) -> str:
+    """What llama.cpp says that it read of a file, before it misses the tensors."""
     with pytest.raises(referee.RefusedError, match="not found") as caught:
-        referee.load(write(tmp_path, small, tensors=False))
-    assert f"is_swa_any            = {int(arch in llamacpp.WINDOWED)}\n" in caught.value.said
+        referee.load(path)
+    return caught.value.said
+
+
+@pytest.mark.parametrize("arch", [*PERIODS, *sorted(NEEDS_PATTERN), *UNREAD])
+def test_windows_are_read_of_the_architectures_that_we_say(tmp_path: Path, arch: str) -> None:
+    said = read_by_llamacpp(keys_alone(tmp_path, arch))
+    assert f"is_swa_any            = {int(arch in llamacpp.WINDOWED)}\n" in said
+
+
+@pytest.mark.parametrize("arch", [*PERIODS, *sorted(NEEDS_PATTERN)])
+def test_a_file_without_a_window_is_read_as_llamacpp_reads_it(tmp_path: Path, arch: str) -> None:
+    """It takes a number of its own, or no window, or refuses the file; and so do we."""
+    path = keys_alone(tmp_path, arch, "attention.sliding_window")
+    said = read_by_llamacpp(path)
+    missing = f"key not found in model: {arch}.attention.sliding_window"
+    if missing in said:
+        with pytest.raises(ConfigError, match=f"{arch}.attention.sliding_window is missing"):
+            read(path)
+        return
+    model = read(path)
+    widest = max(layer.window or 0 for layer in model.layers)
+    assert f"n_swa                 = {widest}\n" in said
+    assert ("is absent" in " ".join(model.notes)) == (widest > 0)
+
+
+@pytest.mark.parametrize("arch", sorted(NEEDS_PATTERN))
+def test_a_file_without_its_flags_is_refused_as_llamacpp_does(tmp_path: Path, arch: str) -> None:
+    path = keys_alone(tmp_path, arch, "attention.sliding_window_pattern")
+    assert "attention.sliding_window_pattern" in read_by_llamacpp(path)
+    with pytest.raises(ConfigError, match=f"{arch}.attention.sliding_window_pattern is missing"):
+        read(path)
 
 
 def test_every_architecture_of_a_file_that_slides_is_judged() -> None:
-    assert set(PERIODS) <= llamacpp.WINDOWED
+    assert set(PERIODS) | NEEDS_PATTERN <= llamacpp.WINDOWED
     assert not llamacpp.WINDOWED & llamacpp.UNWINDOWED
 
 
@@ -190,6 +230,13 @@ def test_a_log_that_keeps_something_back_is_no_answer() -> None:
     said = "llama_kv_cache: CPU KV buffer size = 8.00 MiB\n"
     with pytest.raises(ValueError, match=r"caches \{\} are not its buffers \[8.0\]"):
         referee.parts(said)
+
+
+def test_the_docs_count_what_is_run() -> None:
+    text = " ".join((Path(__file__).parents[2] / "docs" / "plan.md").read_text("utf-8").split())
+    ran = {one.arch for one in (*SMALL.values(), *(WINDOWS | LISTED | STATES | OTHERS).values())}
+    assert f"GGUF files of {len(ran)} architectures" in text
+    assert f"it says of {len({*PERIODS, *NEEDS_PATTERN, *UNREAD})} architectures" in text
 
 
 def test_the_version_that_ran_is_the_one_that_is_named() -> None:

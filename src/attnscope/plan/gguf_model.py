@@ -2,10 +2,10 @@
 
 The idea: GGUF names the sizes of every architecture alike (`<architecture>.block_count`,
 `.attention.head_count_kv`, `.ssm.state_size`, ...), so one reader serves all, and what the file
-leaves to its reader (which layers slide) is a small table.
+leaves to its reader (which layers slide, and how far) is a small table.
 
-Source: key names as written by the gguf package; the rules of sliding layers as llama.cpp's model
-loaders have them (llama-cpp-python 0.3.36, vendored source).
+Source: key names as written by the gguf package; the rules of sliding layers as llama.cpp's loaders
+have them, which the tests ask (tests/plan/test_plan_llamacpp.py).
 
 Not here: the header's bytes (gguf_header.py).
 """
@@ -16,7 +16,7 @@ from typing import Any, Final
 
 from attnscope.errors import ConfigError
 from attnscope.plan import kinds
-from attnscope.plan.fields import MOST, MOST_LAYERS
+from attnscope.plan.fields import MOST, MOST_LAYERS, shown
 from attnscope.plan.gguf_header import Header, Skipped
 from attnscope.plan.model import Heads, Indexer, Latent, Layer, Model
 
@@ -28,7 +28,14 @@ PERIODS: Final[dict[str, tuple[int, bool]]] = {
 }  # fmt: skip
 """Where the file has no pattern: one full layer in so many, and whether it is the first."""
 
-NEEDS_PATTERN: Final = frozenset(("gemma4", "mimo2", "step35", "granite-swa"))
+NEEDS_PATTERN: Final = frozenset(("gemma4", "granite_swa", "mimo2", "step35"))
+"""Where the file must say it, layer by layer."""
+NEEDS_WINDOW: Final = NEEDS_PATTERN | {"cohere2", "cohere2moe", "exaone-moe", "gemma3n", "gpt-oss"}
+"""Where the file must have the window."""
+EXAONE_LAYERS: Final = 64
+"""The EXAONE 4 whose layers slide; its smaller models have no window."""
+CHUNK: Final = 8192
+"""Tokens of a chunk of Llama 4, whose files do not state it."""
 
 _NAMES: Final = [
     "llama", "llama4", "qwen", "qwen2", "qwen2moe", "qwen2vl", "qwen3", "qwen3moe", "qwen3vl",
@@ -40,7 +47,7 @@ _NAMES: Final = [
     "smollm3", "ernie4_5", "ernie4_5-moe", "hunyuan-moe", "hunyuan-dense", "dots1", "gpt-oss",
     "arcee", "afmoe", "apertus", "minimax-m2", "mellum", "laguna", "smallthinker", "bailingmoe",
     "bailingmoe2", "grok", "deepseek", "jais", "codeshell", "refact", "plamo", "mistral3",
-    "cohere2moe",
+    "cohere2moe", "gemma4", "granite_swa", "mimo2", "step35",
 ]  # fmt: skip
 PLAIN: Final = frozenset(_NAMES)
 """Architectures whose attention is of ordinary heads."""
@@ -69,23 +76,35 @@ class Keys:
             raise ConfigError(f"{name}: the key general.architecture is missing.")
         self.arch = arch
 
+    def fail(self, sentence: str) -> ConfigError:
+        """An error that begins with the file's name."""
+        return ConfigError(f"{self.name}: {self.arch}.{sentence}")
+
+    def missing(self, key: str) -> ConfigError:
+        """An error for a key that is not there."""
+        return ConfigError(f"{self.name}: the key {self.arch}.{key} is missing.")
+
+    def short(self, key: str, value: list[Any], layers: int) -> ConfigError:
+        """An error for a list with less than an item per layer."""
+        return self.fail(
+            f"{key} has {len(value)} items but block_count is {layers}; they contradict each other."
+        )
+
     def raw(self, key: str) -> Any:
         value = self.keys.get(f"{self.arch}.{key}")
         if isinstance(value, Skipped):
-            raise ConfigError(f"{self.name}: {self.arch}.{key} has {value.count:,} items.")
+            raise self.fail(f"{key} has {value.count:,} items.")
         return value
 
     def check(self, key: str, value: Any, least: int = 1) -> int:
         if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= MOST:
-            raise ConfigError(
-                f"{self.name}: {self.arch}.{key} must be from {least} to {MOST:,}, got {value!r}."
-            )
+            raise self.fail(f"{key} must be from {least} to {MOST:,}, got {shown(value)}.")
         return value
 
     def count(self, key: str, *, least: int = 1) -> int:
         value = self.raw(key)
         if value is None:
-            raise ConfigError(f"{self.name}: the key {self.arch}.{key} is missing.")
+            raise self.missing(key)
         return self.check(key, value, least)
 
     def optional(self, key: str, *, least: int = 0) -> int | None:
@@ -97,10 +116,7 @@ class Keys:
         value = self.raw(key)
         if isinstance(value, list):
             if len(value) < layers:
-                raise ConfigError(
-                    f"{self.name}: {self.arch}.{key} has {len(value)} items but block_count is "
-                    f"{layers}; they contradict each other."
-                )
+                raise self.short(key, value, layers)
             value = value[index]
         if value is None and default is not None:
             return default
@@ -137,9 +153,7 @@ def from_header(header: Header, *, name: str, assume_full: bool = False) -> Mode
     own = keys.optional("attention.shared_kv_layers") or 0
     if own:
         built = _share(keys, built, own)
-    notes = []
-    if drafting:
-        notes.append(f"nextn_predict_layers = {drafting}: layers for drafting, not counted here")
+    notes = _notes(keys, built, drafting)
     return Model(
         name=name,
         architecture=keys.arch,
@@ -155,6 +169,21 @@ def from_header(header: Header, *, name: str, assume_full: bool = False) -> Mode
     )
 
 
+def _notes(keys: Keys, layers: list[Layer], drafting: int) -> list[str]:
+    """What a reader of the answer should know."""
+    notes = []
+    if drafting:
+        notes.append(f"nextn_predict_layers = {drafting}: layers for drafting, not counted here")
+    key = "attention.sliding_window"
+    given = keys.optional(key) or keys.optional("attention.chunk_size")
+    windows = {layer.window for layer in layers if layer.window}
+    if windows and not given:
+        notes.append(f"{key} is absent; {windows.pop():,} is what llama.cpp takes for {keys.arch}")
+    if given and not windows:
+        notes.append(f"{key} = {given} is not read for {keys.arch}; every layer is counted as full")
+    return notes
+
+
 def _vocabulary(keys: Keys) -> int | None:
     tokens = keys.keys.get("tokenizer.ggml.tokens")
     if isinstance(tokens, Skipped):
@@ -164,43 +193,66 @@ def _vocabulary(keys: Keys) -> int | None:
 
 def _share(keys: Keys, layers: list[Layer], count: int) -> list[Layer]:
     first = len(layers) - count
-    if first < 1:
-        raise ConfigError(
-            f"{keys.name}: attention.shared_kv_layers = {count} leaves no layer that keeps keys."
-        )
+    owners = {layers[index].kind: index for index in range(max(first, 0))}
     found = list(layers)
-    for index in range(first, len(layers)):
-        same = [i for i in range(first) if layers[i].kind == layers[index].kind]
-        found[index] = kinds.shared(
-            layers[index], same[-1] if same else None, note=f"attention.shared_kv_layers = {count}"
-        )
+    for index in range(max(first, 0), len(layers)):
+        kind = layers[index].kind
+        if kind not in owners:
+            raise keys.fail(
+                f"attention.shared_kv_layers = {count} leaves layer {index} ({kind}) no layer of "
+                "its kind to share with; they contradict each other."
+            )
+        note = f"attention.shared_kv_layers = {count}"
+        found[index] = kinds.shared(layers[index], owners[kind], note=note)
     return found
+
+
+def span(keys: Keys, layers: int) -> int | None:
+    """The window of the layers that slide, or the chunk; None where none does.
+
+    Raises:
+        ConfigError: it is missing in a file that must have it.
+    """
+    window = keys.optional("attention.sliding_window")
+    if keys.arch == "llama4":
+        # A window of 0 says that no layer is chunked; without one, llama.cpp takes its own number.
+        return None if window == 0 else keys.optional("attention.chunk_size") or window or CHUNK
+    if window is None:
+        if keys.arch in NEEDS_WINDOW:
+            raise keys.missing("attention.sliding_window")
+        slides = keys.arch == "gemma2" or (keys.arch == "exaone4" and layers == EXAONE_LAYERS)
+        return 4096 if slides else None
+    return window or None
 
 
 def _window(keys: Keys, index: int, layers: int) -> int | None:
     """The window of a layer, None of a full one."""
-    window = keys.optional("attention.sliding_window")
-    chunk = keys.optional("attention.chunk_size") if keys.arch == "llama4" else None
-    window = window or chunk
-    pattern = keys.raw("attention.sliding_window_pattern")
-    if not window:
+    window = span(keys, layers)
+    if window is None:
         return None
+    pattern = keys.raw("attention.sliding_window_pattern")
     if isinstance(pattern, list):
         if len(pattern) < layers:
-            raise ConfigError(
-                f"{keys.name}: attention.sliding_window_pattern has {len(pattern)} items but "
-                f"block_count is {layers}; they contradict each other."
+            raise keys.short("attention.sliding_window_pattern", pattern, layers)
+        if pattern[index] not in (0, 1):
+            raise keys.fail(
+                f"attention.sliding_window_pattern[{index}] must be true or false, "
+                f"got {shown(pattern[index])}."
             )
         return window if pattern[index] else None
-    if isinstance(pattern, int) and not isinstance(pattern, bool) and pattern > 0:
-        return window if (index + 1) % pattern else None
     if keys.arch in NEEDS_PATTERN:
-        raise ConfigError(f"{keys.name}: the key attention.sliding_window_pattern is missing.")
-    if keys.arch in PERIODS:
-        period, first = PERIODS[keys.arch]
-        return window if index % period != (0 if first else period - 1) else None
+        if pattern is None:
+            raise keys.missing("attention.sliding_window_pattern")
+        raise keys.fail(
+            f"attention.sliding_window_pattern must list one flag per layer, got {shown(pattern)}."
+        )
     # Phi-3 slides everywhere; llama.cpp reads no window for the other architectures.
-    return window if keys.arch == "phi3" else None
+    period, first = PERIODS.get(keys.arch, (0, False))
+    if pattern is not None:
+        period = keys.check("attention.sliding_window_pattern", pattern)
+    if not period:
+        return window if keys.arch == "phi3" else None
+    return window if index % period != (0 if first else period - 1) else None
 
 
 def _layer(keys: Keys, index: int, layers: int) -> Layer:
@@ -249,14 +301,14 @@ def _attention(keys: Keys, index: int, layers: int, kv: int | None) -> Layer:
     if width is None:
         embedding = keys.count("embedding_length")
         if embedding % queries:
-            raise ConfigError(
-                f"{keys.name}: attention.key_length is missing and embedding_length = {embedding} "
+            raise keys.fail(
+                f"attention.key_length is missing and embedding_length = {embedding} "
                 f"is not a multiple of head_count = {queries}; they contradict each other."
             )
         width = embedding // queries
     if queries % count:
-        raise ConfigError(
-            f"{keys.name}: head_count = {queries} is not a multiple of head_count_kv = {count}; "
+        raise keys.fail(
+            f"attention.head_count = {queries} is not a multiple of head_count_kv = {count}; "
             "they contradict each other."
         )
     source = keys.says("attention.head_count_kv", "attention.key_length", "attention.value_length")
@@ -284,6 +336,8 @@ def _latent(keys: Keys, index: int, layers: int) -> Layer:
     if keys.raw("attention.indexer.key_length") is None:
         return layer
     modes = keys.raw("attention.indexer.types")
+    if isinstance(modes, list) and len(modes) < layers:
+        raise keys.short("attention.indexer.types", modes, layers)
     own = not isinstance(modes, list) or bool(modes[index])
     indexer = Indexer(
         keys.count("attention.indexer.head_count"),
@@ -314,9 +368,9 @@ def _state(keys: Keys, index: int, sort: str) -> Layer:
         return kinds.mamba(index, inner=inner, states=states, taps=taps, source=source)
     heads, groups = keys.count("ssm.time_step_rank"), keys.count("ssm.group_count")
     if inner % heads:
-        raise ConfigError(
-            f"{keys.name}: ssm.inner_size = {inner} is not a multiple of ssm.time_step_rank = "
-            f"{heads}; they contradict each other."
+        raise keys.fail(
+            f"ssm.inner_size = {inner} is not a multiple of ssm.time_step_rank = {heads}; "
+            "they contradict each other."
         )
     if sort == "mamba2":
         return kinds.mamba2(

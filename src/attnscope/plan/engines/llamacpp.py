@@ -36,9 +36,9 @@ CHUNK: Final = 8192
 
 WINDOWED: Final = frozenset((
     "afmoe", "cohere2", "cohere2_moe", "cohere2moe", "exaone4", "exaone_moe", "exaone-moe",
-    "gemma2", "gemma3", "gemma3_text", "gemma3n", "gemma3n_text", "gemma4_text", "gpt_oss",
-    "gpt-oss", "laguna", "llama4", "llama4_text", "mellum", "mimo_v2_flash", "olmo2", "olmo3",
-    "smallthinker",
+    "gemma2", "gemma3", "gemma3_text", "gemma3n", "gemma3n_text", "gemma4", "gemma4_text",
+    "gpt_oss", "gpt-oss", "granite_swa", "laguna", "llama4", "llama4_text", "mellum", "mimo2",
+    "mimo_v2_flash", "olmo2", "olmo3", "smallthinker", "step35",
 ))  # fmt: skip
 """Architectures, by the config's name and by the file's, whose layers slide in llama.cpp too."""
 
