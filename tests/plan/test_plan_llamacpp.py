@@ -12,13 +12,14 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import gguf
 import gguf_files
 import gguf_kinds
 import llamacpp_referee as referee
 import pytest
 
 from attnscope.errors import ConfigError
-from attnscope.plan import read
+from attnscope.plan import gguf_model, read
 from attnscope.plan.engines import llamacpp
 from attnscope.plan.engines.llamacpp import Options
 from attnscope.plan.gguf_model import NEEDS_PATTERN, PERIODS
@@ -186,6 +187,20 @@ def test_a_file_without_its_flags_is_refused_as_llamacpp_does(tmp_path: Path, ar
     assert "attention.sliding_window_pattern" in read_by_llamacpp(path)
     with pytest.raises(ConfigError, match=f"{arch}.attention.sliding_window_pattern is missing"):
         read(path)
+
+
+def known_to_llamacpp(folder: Path, arch: str) -> bool:
+    with pytest.raises(referee.RefusedError) as caught:
+        referee.load(keys_alone(folder, arch))
+    return "unknown model architecture" not in caught.value.said
+
+
+def test_every_architecture_that_we_name_is_one(tmp_path: Path) -> None:
+    """By the gguf package, which is llama.cpp's own; newer ones by llama.cpp itself."""
+    ours = gguf_model.PLAIN | gguf_model.LATENT | set(gguf_model.STATES)
+    newer = ours - set(gguf.constants.MODEL_ARCH_NAMES.values())
+    assert [one for one in sorted(newer) if not known_to_llamacpp(tmp_path, one)] == []
+    assert not known_to_llamacpp(tmp_path, "granite-swa")
 
 
 def test_every_architecture_of_a_file_that_slides_is_judged() -> None:

@@ -7,17 +7,18 @@ leaves to its reader (which layers slide, and how far) is a small table.
 Source: key names as written by the gguf package; the rules of sliding layers as llama.cpp's loaders
 have them, which the tests ask (tests/plan/test_plan_llamacpp.py).
 
-Not here: the header's bytes (gguf_header.py).
+Not here: the header's bytes (gguf_header.py), how a key is read (gguf_keys.py).
 """
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
 
 from attnscope.errors import ConfigError
 from attnscope.plan import kinds
-from attnscope.plan.fields import MOST, MOST_LAYERS, shown
+from attnscope.plan.fields import MOST_LAYERS, shown
 from attnscope.plan.gguf_header import Header, Skipped
+from attnscope.plan.gguf_keys import Keys
 from attnscope.plan.model import Heads, Indexer, Latent, Layer, Model
 
 PERIODS: Final[dict[str, tuple[int, bool]]] = {
@@ -52,9 +53,9 @@ _NAMES: Final = [
 PLAIN: Final = frozenset(_NAMES)
 """Architectures whose attention is of ordinary heads."""
 
-LATENT: Final = frozenset(
-    ("deepseek2", "minicpm3", "glm-dsa", "deepseek32", "kimi-linear", "glm4moelite")
-)
+LATENT: Final = frozenset(("deepseek2", "minicpm3", "glm-dsa", "deepseek32", "kimi-linear"))
+INDEXED: Final = frozenset(("deepseek32", "glm-dsa"))
+"""MLA with an indexer."""
 STATES: Final = {
     "mamba": "mamba", "jamba": "mamba", "mamba2": "mamba2", "nemotron_h": "mamba2",
     "nemotron_h_moe": "mamba2", "granitehybrid": "mamba2", "falcon-h1": "mamba2",
@@ -63,69 +64,11 @@ STATES: Final = {
 }  # fmt: skip
 """Architectures with recurrences, and of which sort."""
 
+SIDES: Final = ("key", "value")
 FULL_INTERVAL: Final = {"qwen3next": 4, "qwen35": 4, "qwen35moe": 4}
 
-
-class Keys:
-    """The keys of one architecture, read with care."""
-
-    def __init__(self, header: Header, name: str) -> None:
-        self.keys, self.name = header.keys, name
-        arch = self.keys.get("general.architecture")
-        if not isinstance(arch, str):
-            raise ConfigError(f"{name}: the key general.architecture is missing.")
-        self.arch = arch
-
-    def fail(self, sentence: str) -> ConfigError:
-        """An error that begins with the file's name."""
-        return ConfigError(f"{self.name}: {self.arch}.{sentence}")
-
-    def missing(self, key: str) -> ConfigError:
-        """An error for a key that is not there."""
-        return ConfigError(f"{self.name}: the key {self.arch}.{key} is missing.")
-
-    def short(self, key: str, value: list[Any], layers: int) -> ConfigError:
-        """An error for a list with less than an item per layer."""
-        return self.fail(
-            f"{key} has {len(value)} items but block_count is {layers}; they contradict each other."
-        )
-
-    def raw(self, key: str) -> Any:
-        value = self.keys.get(f"{self.arch}.{key}")
-        if isinstance(value, Skipped):
-            raise self.fail(f"{key} has {value.count:,} items.")
-        return value
-
-    def check(self, key: str, value: Any, least: int = 1) -> int:
-        if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= MOST:
-            raise self.fail(f"{key} must be from {least} to {MOST:,}, got {shown(value)}.")
-        return value
-
-    def count(self, key: str, *, least: int = 1) -> int:
-        value = self.raw(key)
-        if value is None:
-            raise self.missing(key)
-        return self.check(key, value, least)
-
-    def optional(self, key: str, *, least: int = 0) -> int | None:
-        value = self.raw(key)
-        return None if value is None else self.check(key, value, least)
-
-    def of_layer(self, key: str, index: int, layers: int, default: int | None = None) -> int:
-        """A value that may be one for all layers or a list."""
-        value = self.raw(key)
-        if isinstance(value, list):
-            if len(value) < layers:
-                raise self.short(key, value, layers)
-            value = value[index]
-        if value is None and default is not None:
-            return default
-        return self.check(key, value, 0) if value is not None else self.count(key)
-
-    def says(self, *names: str) -> str:
-        return ", ".join(
-            f"{self.arch}.{one} = {self.raw(one)}" for one in names if self.raw(one) is not None
-        )
+BY_KV_HEADS: Final = frozenset(STATES) - {"mamba", "mamba2", "falcon-h1", *FULL_INTERVAL}
+"""Hybrids whose files list the KV heads of each layer, 0 where it keeps a state."""
 
 
 def from_header(header: Header, *, name: str, assume_full: bool = False) -> Model:
@@ -174,6 +117,8 @@ def _notes(keys: Keys, layers: list[Layer], drafting: int) -> list[str]:
     notes = []
     if drafting:
         notes.append(f"nextn_predict_layers = {drafting}: layers for drafting, not counted here")
+    if keys.raw("attention.head_count_kv") is None and any(layer.heads for layer in layers):
+        notes.append("attention.head_count_kv is absent; there are as many as query heads")
     key = "attention.sliding_window"
     given = keys.optional(key) or keys.optional("attention.chunk_size")
     windows = {layer.window for layer in layers if layer.window}
@@ -255,47 +200,61 @@ def _window(keys: Keys, index: int, layers: int) -> int | None:
     return window if index % period != (0 if first else period - 1) else None
 
 
+def _kv_heads(keys: Keys, index: int, layers: int) -> int | None:
+    """KV heads of a layer, 0 where it has no attention; None where the file leaves it open.
+
+    Raises:
+        ConfigError: a hybrid that does not list them, or a model without any.
+    """
+    key = "attention.head_count_kv"
+    value = keys.raw(key)
+    if keys.arch in BY_KV_HEADS and not isinstance(value, list):
+        if value is None:
+            raise keys.missing(key)
+        raise keys.fail(f"{key} must list one number per layer, got {shown(value)}.")
+    if value is None or isinstance(value, list):
+        return None if value is None else keys.of_layer(key, index, layers)
+    return keys.check(key, value, 0 if keys.arch in ("mamba", "mamba2") else 1)
+
+
 def _layer(keys: Keys, index: int, layers: int) -> Layer:
-    sort = STATES.get(keys.arch)
-    kv = (
-        keys.of_layer("attention.head_count_kv", index, layers, default=-1)
-        if (keys.raw("attention.head_count_kv") is not None)
-        else None
-    )
-    if sort is not None and keys.arch != "falcon-h1" and _is_state(keys, index, kv, sort):
+    sort, kv = STATES.get(keys.arch), _kv_heads(keys, index, layers)
+    if sort is not None and keys.arch != "falcon-h1" and _is_state(keys, index, layers, kv):
         return _state(keys, index, sort)
-    if kv == 0 and sort is None:
-        return kinds.mlp(index, note="attention.head_count_kv is 0 here")
-    if keys.arch in ("nemotron_h", "nemotron_h_moe") and kv == 0:
+    if kv == 0:
         return kinds.mlp(index, note="attention.head_count_kv is 0 here")
     if keys.arch in LATENT:
         return _latent(keys, index, layers)
     return _attention(keys, index, layers, kv)
 
 
-def _is_state(keys: Keys, index: int, kv: int | None, sort: str) -> bool:
+def _is_state(keys: Keys, index: int, layers: int, kv: int | None) -> bool:
     if keys.arch in ("mamba", "mamba2"):
         return True
-    if sort == "delta":
-        interval = keys.optional("full_attention_interval") or FULL_INTERVAL[keys.arch]
+    if keys.arch in FULL_INTERVAL:
+        interval = keys.optional("full_attention_interval", least=1) or FULL_INTERVAL[keys.arch]
         return (index + 1) % interval != 0
-    if keys.arch in ("nemotron_h", "nemotron_h_moe"):
+    if keys.arch in ("nemotron_h", "nemotron_h_moe") and kv == 0:
         # In these files attention has KV heads, an MLP has a width, and Mamba has neither.
-        widths = keys.raw("feed_forward_length")
-        wide = widths[index] if isinstance(widths, list) and index < len(widths) else 0
-        return kv == 0 and wide == 0
+        return keys.of_layer("feed_forward_length", index, layers, default=0) == 0
     return kv == 0
 
 
 def _attention(keys: Keys, index: int, layers: int, kv: int | None) -> Layer:
     queries = keys.of_layer("attention.head_count", index, layers)
+    if not isinstance(keys.raw("attention.head_count"), list):
+        keys.check("attention.head_count", queries)
     if queries < 1:
         return kinds.mlp(index, note="attention.head_count is 0 here")
-    count = queries if kv is None else kv
+    count = queries if kv is None else keys.check("attention.head_count_kv", kv)
     window = _window(keys, index, layers)
     width = keys.optional("attention.key_length", least=1)
     value = keys.optional("attention.value_length", least=1)
+    if (width is None) != (value is None):
+        raise keys.missing("attention." + ("key_length" if width is None else "value_length"))
     if window is not None:
+        if keys.arch == "gemma4":
+            width, value = (keys.count(f"attention.{one}_length_swa") for one in SIDES)
         width = keys.optional("attention.key_length_swa", least=1) or width
         value = keys.optional("attention.value_length_swa", least=1) or value
     if width is None:
@@ -323,17 +282,24 @@ def _attention(keys: Keys, index: int, layers: int, kv: int | None) -> Layer:
 
 def _latent(keys: Keys, index: int, layers: int) -> Layer:
     queries = keys.of_layer("attention.head_count", index, layers)
+    keys.check("attention.head_count", queries)
     rank, rope = keys.count("attention.kv_lora_rank"), keys.count("rope.dimension_count")
-    full = keys.optional("attention.key_length_mla", least=1)
+    old = keys.raw("attention.key_length_mla") is None
+    if old and keys.arch in INDEXED:
+        raise keys.missing("attention.key_length_mla")
+    # Without it the file is for keys and values per head (an old conversion).
+    key, value = (keys.count(f"attention.{one}_length{'' if old else '_mla'}") for one in SIDES)
+    if rope > key:
+        raise keys.fail(
+            f"rope.dimension_count = {rope} is more than the {key} of a key; they contradict "
+            "each other."
+        )
     source = keys.says("attention.kv_lora_rank", "rope.dimension_count")
-    if full is None:
-        # Without it the file is for keys and values per head (an old conversion).
-        key, value = keys.count("attention.key_length"), keys.count("attention.value_length")
-        sizes = Latent(rank, rope, key - rope, value)
-        return kinds.latent(index, queries, sizes, expanded=True, source=source)
-    value = keys.count("attention.value_length_mla")
-    layer = kinds.latent(index, queries, Latent(rank, rope, full - rope, value), source=source)
-    if keys.raw("attention.indexer.key_length") is None:
+    sizes = Latent(rank, rope, key - rope, value)
+    layer = kinds.latent(index, queries, sizes, expanded=old, source=source)
+    if old:
+        return layer
+    if keys.raw("attention.indexer.key_length") is None and keys.arch not in INDEXED:
         return layer
     modes = keys.raw("attention.indexer.types")
     if isinstance(modes, list) and len(modes) < layers:
