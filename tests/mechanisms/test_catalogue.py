@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from attnscope import mechanisms
+from attnscope.core import fused, fused_delta
 from attnscope.core.mechanism import About
 from attnscope.lessons import figures
 
@@ -35,12 +36,24 @@ def test_an_entry_says_what_it_must(name: str) -> None:
     assert unknown == []
 
 
+@pytest.mark.parametrize("name", mechanisms.NAMES)
+def test_no_first_picture_waits_for_a_compiler(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Compiled loops take up to 40 s when they are made; a picture is drawn without them."""
+
+    def compiled(*_: object, **__: object) -> None:
+        raise AssertionError("the picture asks for compiled loops")
+
+    monkeypatch.setattr(fused, "attend_fused", compiled)
+    monkeypatch.setattr(fused_delta, "delta_fused", compiled)
+    assert getattr(mechanisms, name).picture()
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("name", mechanisms.NAMES)
 def test_each_draws_its_picture_when_run(name: str) -> None:
     """In a process of its own, as a reader runs it; runpy would warn of a module imported twice."""
     run = subprocess.run(
-        [sys.executable, "-W", "error", "-m", f"attnscope.mechanisms.{name}"],
+        [sys.executable, "-X", "importtime", "-W", "error", "-m", f"attnscope.mechanisms.{name}"],
         capture_output=True, text=True, check=False,
     )  # fmt: skip
     assert run.returncode == 0, run.stderr[-500:]
@@ -48,3 +61,7 @@ def test_each_draws_its_picture_when_run(name: str) -> None:
     assert 5 <= len(lines) <= 40
     assert max(map(len, lines)) <= 110
     assert any(c.isdigit() for c in run.stdout)
+    # Some operations on the meta device load PyTorch's compiler, which takes seconds.
+    loaded = {line.rpartition("|")[2].strip() for line in run.stderr.splitlines()}
+    assert "torch" in loaded
+    assert "torch._dynamo" not in loaded

@@ -45,7 +45,6 @@ SMALL = {
     "hidden_size": 48, "num_attention_heads": 6, "num_key_value_heads": 2, "head_dim": 16,
     "num_hidden_layers": 8,
 }  # fmt: skip
-THETA = {"rope_theta": 10_000_000.0}
 
 
 def qwen3_next(*, dtype: torch.dtype = torch.float32, **changed) -> Peer:  # type: ignore[no-untyped-def]
@@ -128,7 +127,7 @@ def test_qwen3_next_as_published_turns_64_of_256() -> None:
 
 
 def test_qwen38_keeps_what_the_text_says() -> None:
-    config = real_config("qwen3.8-27b", **THETA)
+    config = real_config("qwen3.8-27b")
     full = [i for i, kind in enumerate(config["layer_types"]) if kind == "full_attention"]
     assert len(full) == 16
     layers = [on_meta(GatedAttention, config, layer=i) for i in full]

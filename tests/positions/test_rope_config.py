@@ -19,8 +19,38 @@ SHIPPED = {
     path.name.removesuffix(".json"): json.loads(path.read_text("utf-8"))
     for path in resources.files("attnscope.plan").joinpath("data/configs").iterdir()
 }
-WITHOUT = {"kimi-k2", "deepseek-v4.1-flash"}
-"""Transformers knows no such family, and the files do not say a base."""
+WITHOUT = {"deepseek-v4.1-flash"}
+"""transformers knows no such family, and the file does not say a base."""
+
+YARN_V3 = {
+    "type": "yarn", "factor": 40, "beta_fast": 32, "beta_slow": 1, "mscale": 1.0,
+    "mscale_all_dim": 1.0, "original_max_position_embeddings": 4096,
+}  # fmt: skip
+PUBLISHED: dict[str, tuple[float, dict[str, Any] | None]] = {
+    # Public copies of the configs themselves.
+    "qwen3-0.6b": (1e6, None),
+    "qwen3.8-27b": (1e7, None),
+    "glm-5.3": (8e6, None),
+    "gpt-oss-120b": (150_000, None),
+    "deepseek-67b": (10_000, None),
+    "deepseek-v2": (10_000, {
+        "type": "yarn", "factor": 40, "mscale": 0.707, "mscale_all_dim": 0.707,
+        "original_max_position_embeddings": 4096,
+    }),
+    "kimi-k2": (50_000, YARN_V3 | {"factor": 64}),
+    "deepseek-v4-flash": (10_000, {
+        "type": "yarn", "factor": 16, "beta_fast": 32, "beta_slow": 1,
+        "original_max_position_embeddings": 65536,
+    }),
+    "gemma-3-27b": (1e6, {"rope_type": "linear", "factor": 8}),
+    # The model's own inference code: no factor on cos and sin, (0.1 ln 40 + 1)^2 on the scores.
+    "deepseek-v3": (10_000, YARN_V3),
+    "deepseek-v3.2": (10_000, YARN_V3),
+    # What those who train it give Megatron, by a second copy of its config for GLM-5.
+    "glm-4.5": (1e6, None),
+    "glm-5": (1e6, None),
+}  # fmt: skip
+"""Base and scaling that were found for a model, from where; our files must say the same."""
 
 POSITIONS = torch.tensor([0, 1, 7, 100, 4095, 4096, 100_000])
 
@@ -49,8 +79,24 @@ def types_of(config: dict[str, Any]) -> list[str | None]:
 
 @pytest.mark.parametrize("name", sorted(set(SHIPPED) - WITHOUT))
 def test_shipped_configs(name: str) -> None:
-    for layer_type in types_of(SHIPPED[name]):
-        same(SHIPPED[name], layer_type)
+    config = SHIPPED[name]
+    if name == "kimi-k2":  # its code is DeepSeek-V3's, as its `architectures` say
+        assert Rope.from_config(config) == Rope.from_config(config | {"model_type": "deepseek_v3"})
+        config = config | {"model_type": "deepseek_v3"}
+    for layer_type in types_of(config):
+        same(config, layer_type)
+
+
+@pytest.mark.parametrize("name", PUBLISHED)
+def test_shipped_configs_say_what_was_published(name: str) -> None:
+    config = SHIPPED[name].get("text_config", SHIPPED[name])
+    theta, scaling = PUBLISHED[name]
+    assert config["rope_theta"] == theta
+    assert config.get("rope_scaling") == scaling
+    # A stretched model is as long as its first training and the factor say.
+    if scaling and "original_max_position_embeddings" in scaling:
+        first = scaling["original_max_position_embeddings"]
+        assert config["max_position_embeddings"] == first * scaling["factor"]
 
 
 @pytest.mark.parametrize("name", sorted(WITHOUT))

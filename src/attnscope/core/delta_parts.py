@@ -122,6 +122,16 @@ class DeltaShape:
         """All of them: what the convolution runs over."""
         return sum(self.parts)
 
+    def kept_bytes(self, dtype: torch.dtype) -> tuple[int, int]:
+        """What a layer in this dtype keeps: the state, and the last inputs of the convolution.
+
+        >>> DeltaShape(8, groups=1, heads=2, width=4, value_width=4).kept_bytes(torch.bfloat16)
+        (128, 128)
+        """
+        wide = torch.promote_types(dtype, torch.float32)
+        state = self.heads * self.width * self.value_width * wide.itemsize
+        return state, self.channels * self.taps * dtype.itemsize
+
 
 class GatedNorm(nn.Module):
     """weight * x / sqrt(mean x^2 + eps), then times SiLU(z): the norm first, the gate after it."""
