@@ -7,6 +7,7 @@ import random
 import struct
 import xml.etree.ElementTree as ET
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -265,22 +266,43 @@ def test_absurd_questions(context: object, batch: object) -> None:
 SVG = "{http://www.w3.org/2000/svg}"
 
 
+def picture(curves: list[Curve], **asked: Any) -> ET.Element:
+    return ET.fromstring(draw(curves, **asked))
+
+
+def lines_of(root: ET.Element) -> list[ET.Element]:
+    return [one for one in root.iter(f"{SVG}polyline") if one.get("class") == "scheme"]
+
+
+def labels_of(root: ET.Element) -> list[str]:
+    return [one.text or "" for one in root.iter(f"{SVG}text")]
+
+
+def devices_of(root: ET.Element) -> list[ET.Element]:
+    return [one for one in root.iter(f"{SVG}path") if one.get("class") == "device"]
+
+
 def test_the_picture() -> None:
     rows = schemes(read("gemma-3-27b"), context=1000)
     curves = [Curve(row.scheme, row.model) for row in rows]
     text = draw(curves, most_tokens=2**20, budget=80 * 10**9, budget_label="80 GB", title="A <b>")
     root = ET.fromstring(text)
-    lines = [one for one in root.iter(f"{SVG}polyline") if one.get("class") == "scheme"]
+    lines, labels = lines_of(root), labels_of(root)
     assert len(lines) == len(rows)
     assert len({one.get("stroke-dasharray") for one in lines}) == len(rows)  # reads without colour
-    assert len([one for one in root.iter(f"{SVG}path") if one.get("class") == "device"]) == 1
-    labels = [one.text for one in root.iter(f"{SVG}text")]
+    assert len(devices_of(root)) == 1
     assert {row.scheme for row in rows} <= set(labels)
-    assert "A <b>" in labels
+    assert {"A <b>", "80 GB", "1M"} <= set(labels)
     assert "<script" not in text
+    # What fits stands in the legend, and where its line crosses the device's there is a mark.
+    fits = [largest_context(row.model, 80 * 10**9).tokens for row in rows]
+    assert [one for one in labels if one.endswith("fit")] == [f"{n:,} tokens fit" for n in fits]
+    marks = list(root.iter(f"{SVG}circle"))
+    assert len(marks) == sum(n is not None and n <= 2**20 for n in fits) > 0
+    height = (devices_of(root)[0].get("d") or "").split()[1].split("H")[0]
+    assert all(abs(float(one.get("cy") or 0) - float(height)) < 0.5 for one in marks)
     # Log axes: doubling a full cache moves the line by the same step everywhere.
-    full = draw([Curve("x", read("llama-3-8b"))], most_tokens=2**20)
-    line = next(one for one in ET.fromstring(full).iter(f"{SVG}polyline"))
+    line = lines_of(picture([Curve("x", read("llama-3-8b"))], most_tokens=2**20))[0]
     points = [tuple(map(float, p.split(","))) for p in (line.get("points") or "").split()]
     slopes = [
         (y1 - y0) / (x1 - x0)
@@ -288,6 +310,34 @@ def test_the_picture() -> None:
     ]
     # Points are rounded to a tenth of a pixel, over some 70 pixels.
     assert max(slopes) - min(slopes) < 0.02
+
+
+def test_lines_that_are_one_have_both_names() -> None:
+    model = read("mistral-7b-v0.1")
+    root = picture([Curve("a", model), Curve("b", model)], most_tokens=9999, budget=10**11)
+    assert len(lines_of(root)) == 1
+    assert {"a = b", "every length fits", "9.76k"} <= set(labels_of(root))
+
+
+def test_a_model_with_other_weights_has_a_device_line_of_its_own() -> None:
+    one, two = read("llama-3-8b"), read("qwen3.8-27b")
+    curves = [Curve("one", one), Curve("two", two, budget=3 * 10**9)]
+    root = picture(curves, most_tokens=2**20, budget=10**9)
+    assert len(devices_of(root)) == 2
+    fits = [largest_context(one, 10**9).tokens, largest_context(two, 3 * 10**9).tokens]
+    assert {f"{n:,} tokens fit" for n in fits} <= set(labels_of(root))
+    assert "2.79 GiB beside the weights of two" in labels_of(root)
+
+
+def test_long_names_are_cut_and_many_lines_differ() -> None:
+    models = [from_config({**LLAMA, "num_hidden_layers": n}) for n in range(1, 20)]
+    curves = [Curve(f"a name that is long, number {n}", one) for n, one in enumerate(models)]
+    root = picture(curves, most_tokens=1000)
+    labels = [one for one in labels_of(root) if one.startswith("a name")]
+    assert all(one.endswith("\u2026") and len(one) < 30 for one in labels)
+    styles = [(one.get("stroke"), one.get("stroke-dasharray")) for one in lines_of(root)]
+    assert len(set(styles)) == len(styles) == 19
+    assert "a name that is long, number 7" in {t.text for t in root.iter(f"{SVG}title")}
 
 
 def test_the_picture_refuses_nothing_to_draw() -> None:

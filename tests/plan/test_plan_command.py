@@ -103,6 +103,41 @@ def test_text_shows_what_json_says(capsys: pytest.CaptureFixture[str]) -> None:
     assert max(len(line) for line in text.splitlines()) <= 120
 
 
+def test_what_is_not_known_is_said_where_one_looks(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["plan", "deepseek-v4.1-flash", "--context", "2000000"]) == 0
+    text = capsys.readouterr().out
+    assert "Weights: not known (deepseek_v41 is not counted, and no files)" in text
+    assert text.count("no number: see the notes") == 4
+    assert "2,000,000 tokens are more than the model's own limit of 1,048,576" in text
+    assert run(["plan", "llama-3-8b", "--fit", "10GB"]) == 0
+    assert "the weights alone do not fit" in capsys.readouterr().out
+    assert run(["plan", "llama-3-8b", "--fit", "10000", "--weights", "0"]) == 0
+    assert "not one token fits" in capsys.readouterr().out
+    assert run(["plan", "mistral-7b-v0.1", "--fit", "80GB"]) == 0
+    assert "every length fits: this cache stops growing" in capsys.readouterr().out
+    assert not [note for note in said(capsys, "llama-3-8b")["notes"] if "limit" in note]
+
+
+def test_weights_given_are_the_first_models(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    """The second model's are its own; of a model whose weights are not known nothing is fitted."""
+    asked = ("--fit", "80GB", "--weights", "54GB", "--versus")
+    both = said(capsys, "qwen3.8-27b", *asked, "llama-3-8b")
+    assert both["fit"]["weights"] == 54 * 10**9
+    assert both["versus"]["fit"]["weights"] == 2 * 8_030_261_248
+    assert "fit" not in said(capsys, "qwen3.8-27b", *asked, "deepseek-v4-flash")["versus"]
+    none = said(capsys, "qwen3.8-27b", "--fit", "80GB", "--weights", "0", "--versus", "llama-3-8b")
+    assert none["fit"]["weights"] == none["versus"]["fit"]["weights"] == 0
+    picture = tmp_path / "out.svg"
+    assert run(["plan", "qwen3.8-27b", *asked, "llama-3-8b", "--plot", str(picture)]) == 0
+    text = picture.read_text("utf-8")
+    for found in (both["fit"], both["versus"]["fit"]):
+        assert f"{found['tokens']:,} tokens fit" in text
+    assert "beside the weights of llama-3-8b" in text
+    assert "80GB: 24.2 GiB beside the weights" in text
+
+
 def test_assuming_is_marked(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     config = {"model_type": "no_such", "hidden_size": 64, "num_hidden_layers": 2,
               "num_attention_heads": 4}  # fmt: skip

@@ -82,8 +82,6 @@ def plan(
     as_json: AsJson = False,
 ) -> None:
     """Bytes and FLOPs of a model's attention, layer by layer, from its config alone."""
-    from dataclasses import replace
-
     from attnscope.plan.report import default_context, report
 
     if config == "list":
@@ -100,11 +98,11 @@ def plan(
     others = _others(model, asked, window=window, share=share)
     if versus is not None:
         other, beside = _model(versus, assume_full)
-        said["versus"] = report(other, replace(asked, explain=False), path=beside)
+        said["versus"] = report(other, _asked_of_other(asked, other, beside), path=beside)
         others.append(other)
     said["what_if"] += [_row(one, asked) for one in others]
     if plot is not None:
-        _plot(plot, model, asked=asked, said=said, others=others)
+        _plot(plot, model, asked=asked, said=said, others=others, room=fit or device or "device")
     if as_json:
         typer.echo(json.dumps(said))
         return
@@ -179,6 +177,17 @@ def _asked(
     )
 
 
+def _asked_of_other(asked: Any, other: Model, path: Path | None) -> Any:
+    """What is asked of the second model: the weights given are the first one's, unless 0."""
+    from dataclasses import replace
+
+    from attnscope.plan.weights import weights_of
+
+    asked = replace(asked, explain=False, weights=0 if asked.weights == 0 else None)
+    unknown = asked.weights is None and weights_of(other, path=path, dtype=asked.dtype) is None
+    return replace(asked, budget=None) if unknown else asked
+
+
 def _others(model: Model, asked: Any, *, window: int | None, share: str | None) -> list[Model]:
     """The same model with another window or another share of full layers, where asked for."""
     from attnscope.plan.what_if import with_share, with_window
@@ -211,28 +220,43 @@ def _row(model: Model, asked: Any) -> dict[str, Any]:
 
 
 def _plot(
-    path: Path, model: Model, *, asked: Any, said: dict[str, Any], others: list[Model]
+    path: Path,
+    model: Model,
+    *,
+    asked: Any,
+    said: dict[str, Any],
+    others: list[Model],
+    room: str,
 ) -> None:
     """Write the picture."""
     from attnscope.plan.fit import size_text
     from attnscope.plan.plot import Curve, draw
     from attnscope.plan.what_if import schemes
 
+    budget = asked.budget
+    if budget is None and asked.device is not None:
+        budget = asked.device.memory
+
+    def beside(of: dict[str, Any]) -> int | None:
+        """What the weights leave of the device."""
+        weights = of["weights"]
+        return budget and max(budget - (weights["size"] if weights else 0), 1)
+
     rows = schemes(model, context=asked.context, groups=asked.groups)
     curves = [Curve(row.scheme, row.model) for row in rows]
-    curves += [Curve(one.name, one) for one in others]
-    budget, label = asked.budget, "device"
-    if budget is None and asked.device is not None:
-        budget, label = asked.device.memory, asked.device.name
-    if budget is not None:
-        weights = said["weights"]
-        budget = max(budget - (weights["size"] if weights else 0), 1)
-        label = f"{label}: {size_text(budget)}" + (" beside the weights" if weights else "")
+    for one in others:
+        own = "versus" in said and one.name == said["versus"]["model"]["name"]
+        label = one.name.removeprefix(f"{model.name}, ").removeprefix(f"{model.name} as ")
+        curves.append(Curve(label, one, beside(said["versus"]) if own else None))
+    left = beside(said)
+    label = ""
+    if left is not None:
+        label = f"{room}: {size_text(left)}" + (" beside the weights" if said["weights"] else "")
     text = draw(
         curves,
         most_tokens=max(asked.context, model.context_limit or 0, 1024),
         batch=asked.batch,
-        budget=budget,
+        budget=left,
         budget_label=label,
         dtype=asked.dtype,
         kv_dtype=asked.kv_dtype,

@@ -34,23 +34,37 @@ def table(head: list[str], rows: list[list[str]], *, left: int = 1) -> list[str]
     return out
 
 
+def bytes_cells(size: float) -> list[str]:
+    """Bytes with their digits, and in a binary unit where they are many: two cells of a table.
+
+    >>> bytes_cells(2**30), bytes_cells(178.5)
+    (['1,073,741,824 B', '1 GiB'], ['178.500 B', ''])
+    """
+    plain = f"{size:,} B" if size == int(size) else f"{size:,.3f} B"
+    return [plain, "" if size < 1024 else size_text(size)]
+
+
 def amount(size: float) -> str:
-    """Bytes with their digits, and in a binary unit.
+    """Bytes as a sentence has them.
 
     >>> amount(2**30)
     '1,073,741,824 B (1 GiB)'
     """
-    plain = f"{size:,} B" if size == int(size) else f"{size:,.3f} B"
-    return plain if size < 1024 else f"{plain} ({size_text(size)})"
+    plain, short = bytes_cells(size)
+    return f"{plain} ({short})" if short else plain
 
 
-def flops(count: float) -> str:
-    """FLOPs with their digits, and in a decimal unit."""
+def flops_cells(count: float) -> list[str]:
+    """FLOPs with their digits, and in a decimal unit where they are many.
+
+    >>> flops_cells(1074266112), flops_cells(12)
+    (['1,074,266,112', '1.07 GFLOP'], ['12', ''])
+    """
     units = (("EFLOP", 1e18), ("PFLOP", 1e15), ("TFLOP", 1e12), ("GFLOP", 1e9), ("MFLOP", 1e6))
     for unit, scale in units:
         if count >= scale:
-            return f"{count:,} ({count / scale:.3g} {unit})"
-    return f"{count:,}"
+            return [f"{count:,}", f"{count / scale:.3g} {unit}"]
+    return [f"{count:,}", ""]
 
 
 def wrap(text: str, indent: str = "  ") -> list[str]:
@@ -87,7 +101,9 @@ def _head(said: dict[str, Any]) -> list[str]:
     for one in said["assumed"]:
         out.append(f"ASSUMED, not known: {one}.")
     weights = said["weights"]
-    if weights is not None:
+    if weights is None:
+        out.append(f"Weights: not known ({model['architecture']} is not counted, and no files)")
+    else:
         out.append(f"Weights: {amount(weights['size'])}, {weights['source']}")
     return out
 
@@ -95,16 +111,17 @@ def _head(said: dict[str, Any]) -> list[str]:
 def _kv(said: dict[str, Any]) -> list[str]:
     kv = said["kv"]
     rows = [
-        ["per token, past every window", amount(kv["per_token_bytes"])],
-        ["per token, within the windows", amount(kv["per_token_bytes_within_window"])],
-        ["capped (windows, when full)", amount(kv["capped_bytes"])],
-        ["fixed (states, convolutions)", amount(kv["fixed_bytes"])],
+        ["per token, past every window", *bytes_cells(kv["per_token_bytes"])],
+        ["per token, within the windows", *bytes_cells(kv["per_token_bytes_within_window"])],
+        ["capped (windows, when full)", *bytes_cells(kv["capped_bytes"])],
+        ["fixed (states, convolutions)", *bytes_cells(kv["fixed_bytes"])],
+        [f"after {said['context']:,} tokens", *bytes_cells(kv["sequence_bytes"])],
     ]
     title = (
         f"Cache at {said['context']:,} tokens x {said['batch']} in {said['kv_dtype']}: "
         f"{amount(kv['total_bytes'])}"
     )
-    return ["", title, *table(["one sequence", ""], rows)]
+    return ["", title, *table(["one sequence", "", ""], rows)]
 
 
 def _layers(said: dict[str, Any], model: Model) -> list[str]:
@@ -198,11 +215,12 @@ def _versus(said: dict[str, Any]) -> list[str]:
             f"{one['flops']['decode_step']:.3g}",
             f"{one['flops']['intensity']:.3g}",
             fits,
+            f"{one['model']['context_limit']:,}" if one["model"]["context_limit"] else "-",
         ]
 
     names = [
         "", "layers", "B per token", "within windows", "capped B", "fixed B", "total", "weights",
-        "prefill FLOPs", "decode FLOPs", "FLOPs per byte", "tokens that fit",
+        "prefill FLOPs", "decode FLOPs", "FLOPs per byte", "tokens that fit", "its own limit",
     ]  # fmt: skip
     rows = [list(row) for row in zip(names, column(said), column(other), strict=True)]
     return ["", "Side by side", *table(rows[0], rows[1:])]
@@ -212,14 +230,19 @@ def _engines(said: dict[str, Any]) -> list[str]:
     out = ["", "What engines allocate (their defaults)"]
     logical = said["kv"]["total_bytes"] or 1
     known = [one for one in said["engine_details"] if one["size"] is not None]
-    rows = [
-        [one["engine"], size_text(one["size"]), f"{one['size'] / logical:.2f}x", one["version"]]
-        for one in known
+    rows = []
+    for one in said["engine_details"]:
+        sizes = ["-", "-"]
+        if one["size"] is not None:
+            sizes = [size_text(one["size"]), f"{one['size'] / logical:.2f}x"]
+        rows.append([one["engine"], *sizes])
+    named = ["describes"] + [
+        one["version"] if one["size"] is not None else "no number: see the notes"
+        for one in said["engine_details"]
     ]
-    if rows:
-        sized = table(["engine", "bytes", ""], [row[:3] for row in rows])
-        named = ["describes", *(row[3] for row in rows)]
-        out += [f"{line:<40}{what}" for line, what in zip(sized, named, strict=True)]
+    sized = table(["engine", "bytes", ""], rows)
+    width = max(len(line) for line in sized) + 3
+    out += [f"{line:<{width}}{what}" for line, what in zip(sized, named, strict=True)]
     if "explain" in said:
         for one in known:
             out += wrap(f"{one['engine']}: {one['formula']}", "    ")
@@ -229,33 +252,33 @@ def _engines(said: dict[str, Any]) -> list[str]:
 def _flops(said: dict[str, Any]) -> list[str]:
     spent = said["flops"]
     rows = [
-        ["prefill, exact (causal, windows)", flops(spent["prefill"])],
-        ["prefill, dense", flops(spent["prefill_dense"])],
+        ["prefill, exact (causal, windows, top-k)", *flops_cells(spent["prefill"])],
+        ["prefill, dense (every pair)", *flops_cells(spent["prefill_dense"])],
     ]
     if spent["decode_expanded"]:
         rows += [
-            ["one decode step, MLA absorbed", flops(spent["decode_step"])],
-            ["one decode step, MLA expanded", flops(spent["decode_expanded"])],
-            ["  and expanding every latent anew", flops(spent["decode_reexpansion"])],
+            ["one decode step, MLA absorbed", *flops_cells(spent["decode_step"])],
+            ["one decode step, MLA expanded", *flops_cells(spent["decode_expanded"])],
+            ["  and expanding every latent anew", *flops_cells(spent["decode_reexpansion"])],
         ]
     else:
-        rows.append(["one decode step", flops(spent["decode_step"])])
+        rows.append(["one decode step", *flops_cells(spent["decode_step"])])
     if spent["indexer_prefill"]:
         rows += [
-            ["indexer's scan, prefill (apart)", flops(spent["indexer_prefill"])],
-            ["indexer's scan, decode step", flops(spent["indexer_decode"])],
+            ["indexer's scan, prefill (apart)", *flops_cells(spent["indexer_prefill"])],
+            ["indexer's scan, decode step (apart)", *flops_cells(spent["indexer_decode"])],
         ]
     if spent["recurrence_prefill"]:
         rows += [
-            ["recurrences, prefill", flops(spent["recurrence_prefill"])],
-            ["recurrences, decode step", flops(spent["recurrence_decode"])],
+            ["recurrences, prefill", *flops_cells(spent["recurrence_prefill"])],
+            ["recurrences, decode step", *flops_cells(spent["recurrence_decode"])],
         ]
     rows += [
-        ["cache read by a decode step", amount(spent["decode_bytes"])],
-        ["FLOPs for each of those bytes", f"{spent['intensity']:.3g}"],
+        ["cache read by a decode step", *bytes_cells(spent["decode_bytes"])],
+        ["FLOPs for each of those bytes", f"{spent['intensity']:.3g}", ""],
     ]
     out = ["", f"Attention's FLOPs, one sequence of {said['context']:,} tokens"]
-    out += table(["", ""], rows)[1:]
+    out += table(["", "", ""], rows)[1:]
     for one in said.get("explain_flops", ()):
         out.append(f"    layers {one['layers']}: {one['kind']}, {one['what']}")
         out += wrap(f"{one['formula']} = {one['flops']:,}", "        ")
@@ -276,6 +299,8 @@ def _fit(said: dict[str, Any]) -> list[str]:
     room = f"{amount(fit['budget'])} less weights of {amount(fit['weights'])}"
     if fit["tokens"] is None:
         text = "every length fits: this cache stops growing"
+    elif fit["weights"] > fit["budget"]:
+        text = "the weights alone do not fit"
     elif fit["tokens"] == 0:
         text = "not one token fits"
     else:

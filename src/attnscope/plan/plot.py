@@ -1,7 +1,9 @@
 """The planner's picture: bytes against context, one line per scheme, both axes logarithmic.
 
 The idea: a picture of a few lines needs no library; it is text in SVG. The device's memory (less
-the weights) is a dashed line; where a scheme crosses it, its largest context is marked.
+the weights) is a dashed line; where a scheme crosses it, its largest context is marked, and stands
+in the legend. A model with other weights has another line, in its own colour. Schemes whose bytes
+are the same everywhere are one line with both names.
 
 Units: tokens across, bytes up (binary GiB written GiB).
 
@@ -14,14 +16,16 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
-from typing import Final
+from typing import Any, Final
 
 from attnscope.plan.bytes import sequence_bytes
-from attnscope.plan.fit import corners, largest_context, size_text
+from attnscope.plan.fit import Fit, corners, largest_context, size_text
 from attnscope.plan.model import Model
 
 WIDTH, HEIGHT = 860, 520
-LEFT, RIGHT, TOP, BOTTOM = 86, 200, 48, 56
+LEFT, RIGHT, TOP, BOTTOM = 86, 230, 52, 56
+LETTER: Final = 6.2
+"""Pixels of a letter of the legend, on average, at 12 pixels."""
 COLOURS: Final = ("#0b62a4", "#c1440e", "#2a7f3f", "#7b3fa0", "#8a6d00", "#00808a", "#b0287a")
 DASHES: Final = ("", "8 3", "2 3", "10 3 2 3", "5 2", "1 2", "12 4")
 """Lines differ in their dashes too, so the picture reads without colour."""
@@ -30,10 +34,15 @@ POINTS: Final = 160
 
 @dataclass(frozen=True)
 class Curve:
-    """One scheme: its label and the model whose bytes it draws."""
+    """One scheme: its label and the model whose bytes it draws.
+
+    Args:
+        budget: bytes there are for its cache, where that is not the picture's budget.
+    """
 
     label: str
     model: Model
+    budget: int | None = None
 
 
 @dataclass(frozen=True)
@@ -85,23 +94,25 @@ def draw(
         raise ValueError(f"most_tokens must be at least 2, got {most_tokens}.")
     bends = {n for curve in curves for n in corners(curve.model) if n <= most_tokens}
     lengths = sorted({*_lengths(most_tokens), *bends})
-    lines = [
-        [batch * sequence_bytes(c.model, n, dtype=dtype, kv_dtype=kv_dtype) for n in lengths]
-        for c in curves
-    ]
-    sizes = [one for line in lines for one in line if one > 0] + ([budget] if budget else [])
+    form: dict[str, Any] = {"dtype": dtype, "kv_dtype": kv_dtype}
+    drawn: dict[tuple[int | None, tuple[int, ...]], list[Curve]] = {}
+    for curve in curves:
+        line = tuple(batch * sequence_bytes(curve.model, n, **form) for n in lengths)
+        drawn.setdefault((curve.budget or budget, line), []).append(curve)
+    rooms = {room for room, _ in drawn if room}
+    sizes = [one for _, line in drawn for one in line if one > 0] + sorted(rooms)
     low, high = (min(sizes), max(sizes)) if sizes else (1, 2)
     axes = _Axes(1, most_tokens, 2.0 ** math.floor(math.log2(low)), 2.0 ** _above(low, high))
-    parts = [*_frame(axes, title)]
+    parts = _frame(axes, title)
     if budget:
         parts += _budget(axes, budget, budget_label)
-    for number, (curve, line) in enumerate(zip(curves, lines, strict=True)):
-        fit = None
-        if budget:
-            fit = largest_context(
-                curve.model, budget, batch=batch, dtype=dtype, kv_dtype=kv_dtype
-            ).tokens
-        parts += _line(axes, lengths, line, number=number, label=curve.label, fit=fit)
+    for number, ((room, line), same) in enumerate(drawn.items()):
+        fit = largest_context(same[0].model, room, batch=batch, **form) if room else None
+        if room and room != budget:
+            text = f"{size_text(room)} beside the weights of {same[0].label}"
+            parts += _budget(axes, room, text, colour=_style(number)[0], shift=230)
+        label = " = ".join(one.label for one in same)
+        parts += _line(axes, lengths, line, number=number, label=label, fit=fit)
     body = "\n".join(parts)
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{WIDTH}" height="{HEIGHT}" '
@@ -116,21 +127,31 @@ def _above(low: float, high: float) -> int:
     return max(math.ceil(math.log2(high)), math.floor(math.log2(low)) + 1)
 
 
+def _tokens(count: int) -> str:
+    """A length as an axis has it.
+
+    >>> _tokens(512), _tokens(163840), _tokens(2**20)
+    ('512', '160k', '1M')
+    """
+    if count >= 2**20:
+        return f"{count / 2**20:.3g}M"
+    return f"{count / 1024:.3g}k" if count >= 1024 else str(count)
+
+
 def _frame(axes: _Axes, title: str) -> list[str]:
     right, bottom = WIDTH - RIGHT, HEIGHT - BOTTOM
-    parts = [f'<text x="{LEFT}" y="26" font-size="15" fill="#111">{escape(title)}</text>']
-    power = 0
-    step = max(1, round(math.log2(axes.most_tokens) / 8))
-    while 2**power <= axes.most_tokens:
-        x = axes.x(2**power)
-        label = f"{2**power // 1024}k" if power >= 10 else str(2**power)
-        if power >= 20:
-            label = f"{2**power // 2**20}M"
+    parts = [f'<text x="{LEFT}" y="24" font-size="15" fill="#111">{escape(title)}</text>']
+    most = int(axes.most_tokens)
+    step = max(1, round(math.log2(most) / 8))
+    ticks = [2**power for power in range(0, math.floor(math.log2(most)) + 1, step)]
+    if axes.x(most) - axes.x(ticks[-1]) > 28:
+        ticks.append(most)
+    for tick in ticks:
+        x = axes.x(tick)
         parts.append(
-            f'<path d="M{x:.1f} {TOP}V{bottom}" stroke="#ddd"/>'
-            f'<text x="{x:.1f}" y="{bottom + 18}" text-anchor="middle" fill="#333">{label}</text>'
+            f'<path d="M{x:.1f} {TOP}V{bottom}" stroke="#ddd"/><text x="{x:.1f}" '
+            f'y="{bottom + 18}" text-anchor="middle" fill="#333">{_tokens(tick)}</text>'
         )
-        power += step
     first, last = round(math.log2(axes.least)), round(math.log2(axes.most))
     step = max(1, round((last - first) / 8))
     for power in range(first, last + 1, step):
@@ -149,25 +170,40 @@ def _frame(axes: _Axes, title: str) -> list[str]:
     return parts
 
 
-def _budget(axes: _Axes, budget: int, label: str) -> list[str]:
+def _budget(
+    axes: _Axes, budget: int, label: str, *, colour: str = "#111", shift: int = 0
+) -> list[str]:
     y = axes.y(budget)
+    # Above the line, unless that is where the title stands.
+    at = y - 6 if y > TOP + 18 else y + 15
     return [
-        f'<path class="device" d="M{LEFT} {y:.1f}H{WIDTH - RIGHT}" stroke="#111" '
+        f'<path class="device" d="M{LEFT} {y:.1f}H{WIDTH - RIGHT}" stroke="{colour}" '
         'stroke-width="1.5" stroke-dasharray="6 4"/>'
-        f'<text x="{LEFT + 6}" y="{y - 6:.1f}" fill="#111">{escape(label)}</text>'
+        f'<text x="{LEFT + 6 + shift}" y="{at:.1f}" fill="{colour}">{escape(label)}</text>'
     ]
+
+
+def _style(number: int) -> tuple[str, str]:
+    """Colour and dashes of a line; no two of the first forty-nine have both in common."""
+    return COLOURS[number % len(COLOURS)], DASHES[(number + number // len(COLOURS)) % len(DASHES)]
+
+
+def _legend(label: str) -> str:
+    """A label as far as there is room for it."""
+    most = int((RIGHT - 54) / LETTER)
+    return label if len(label) <= most else label[: most - 1] + "\u2026"
 
 
 def _line(
     axes: _Axes,
     lengths: list[int],
-    sizes: list[int],
+    sizes: tuple[int, ...],
     *,
     number: int,
     label: str,
-    fit: int | None,
+    fit: Fit | None,
 ) -> list[str]:
-    colour, dash = COLOURS[number % len(COLOURS)], DASHES[number % len(DASHES)]
+    colour, dash = _style(number)
     points = " ".join(
         f"{axes.x(n):.1f},{axes.y(s):.1f}" for n, s in zip(lengths, sizes, strict=True) if s > 0
     )
@@ -176,16 +212,21 @@ def _line(
         f'<polyline class="scheme" points="{points}" fill="none" stroke="{colour}" '
         f'stroke-width="2"{style}/>'
     ]
-    if fit is not None and 1 <= fit <= axes.most_tokens:
-        y = axes.y(sizes[min(range(len(lengths)), key=lambda i: abs(lengths[i] - fit))])
+    said = ""
+    if fit is not None:
+        said = "every length fits" if fit.tokens is None else f"{fit.tokens:,} tokens fit"
+    if fit is not None and fit.tokens is not None and 1 <= fit.tokens <= axes.most_tokens:
         parts.append(
-            f'<circle cx="{axes.x(fit):.1f}" cy="{y:.1f}" r="4" fill="{colour}">'
-            f"<title>{escape(label)}: {fit:,} tokens fit</title></circle>"
+            f'<circle cx="{axes.x(fit.tokens):.1f}" cy="{axes.y(fit.bytes_used):.1f}" r="4" '
+            f'fill="{colour}"><title>{escape(label)}: {said}</title></circle>'
         )
-    y = TOP + 14 + 20 * number
+    y = TOP + 14 + (36 if fit is not None else 20) * number
     x = WIDTH - RIGHT + 14
     parts.append(
         f'<path d="M{x} {y - 4}h26" stroke="{colour}" stroke-width="2"{style}/>'
-        f'<text x="{x + 32}" y="{y}" fill="#111">{escape(label[:26])}</text>'
+        f'<text x="{x + 32}" y="{y}" fill="#111">{escape(_legend(label))}'
+        f"<title>{escape(label)}</title></text>"
     )
+    if said:
+        parts.append(f'<text x="{x + 32}" y="{y + 14}" font-size="11" fill="#555">{said}</text>')
     return parts

@@ -147,6 +147,11 @@ def report(model: Model, asked: Asked, *, path: Path | None = None) -> dict[str,
         "notes": list(model.notes),
         "assumed": list(model.assumed),
     }
+    if model.context_limit is not None and asked.context > model.context_limit:
+        said["notes"].append(
+            f"{asked.context:,} tokens are more than the model's own limit of "
+            f"{model.context_limit:,} positions"
+        )
     said["notes"] += [f"{one.engine}: {one.formula}" for one in engines if one.size is None]
     _add_fit(said, model, asked, known)
     _add_device(said, asked, spent)
