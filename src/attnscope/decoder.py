@@ -23,8 +23,8 @@ caches; all rows of a batch are equally long.
 Dtypes: float32 unless asked otherwise.
 
 Paper: Touvron et al. 2023 (arXiv 2302.13971), Yang et al. 2025 (arXiv 2505.09388), Gemma Team 2025
-(arXiv 2503.19786); the gated MLP is Shazeer 2020 (arXiv 2002.05202, eq. 5), RMSNorm is Zhang and
-Sennrich 2019 (arXiv 1910.07467, eq. 4).
+(arXiv 2503.19786); the gated MLP is Shazeer 2020 (arXiv 2002.05202), RMSNorm is Zhang and
+Sennrich 2019 (arXiv 1910.07467).
 
 Not here: files (decoder_files.py), drawing a token (decoder_sampling.py), tokenizers, padding.
 """

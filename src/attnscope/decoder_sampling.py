@@ -9,8 +9,8 @@ Formula
     top-p keeps the likeliest tokens until their mass reaches p (the one that reaches it included)
     p_i = exp s_i / sum over the kept                 greedy: argmax, the smallest id of a tie
 
-Paper: top-k, Fan et al. 2018 (arXiv 1805.04833, section 5.2); top-p, Holtzman et al. 2019
-(arXiv 1904.09751, section 3.1).
+Paper: top-k, Fan et al. 2018 (arXiv 1805.04833); top-p, Holtzman et al. 2019
+(arXiv 1904.09751).
 
 Shapes: logits [..., V].
 

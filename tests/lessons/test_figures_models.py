@@ -125,6 +125,33 @@ def test_small_model_is_what_its_layer_has() -> None:
     assert value("shape.qwen306b.quotient") == Fraction(1024, 16) != layer.head_dim
 
 
+def test_where_mechanisms_got_stuck_is_what_their_layers_have() -> None:
+    """transformers' own layers of these configs, on the meta device."""
+    from transformers import DeepseekV4Config, Gemma3TextConfig, GptOssConfig
+    from transformers.models.gemma3.modeling_gemma3 import Gemma3Attention
+    from transformers.models.gpt_oss.modeling_gpt_oss import GptOssAttention
+    from transformers.models.qwen3_5.configuration_qwen3_5 import Qwen3_5TextConfig
+    from transformers.models.qwen3_5.modeling_qwen3_5 import Qwen3_5Attention
+
+    with torch.device("meta"):
+        gated = Qwen3_5Attention(Qwen3_5TextConfig(**config("qwen3.8-27b")), 3)
+        sunk = GptOssAttention(GptOssConfig(**config("gpt-oss-20b")), 0)
+        small = Gemma3TextConfig(**config("gemma-3-270m"))
+        windows = [Gemma3Attention(small, i).sliding_window for i in range(18)]
+    # q_proj makes a gate beside every query, of the width that o_proj reads.
+    gate = gated.q_proj.weight.numel() - gated.q_proj.in_features * gated.o_proj.in_features
+    assert value("shape.qwen38.gate") == gate == 31_457_280
+    assert value("shape.gptoss20b.heads") == sunk.sinks.numel() == 64
+    every = value("shape.gemma270m.every")
+    assert windows == [
+        None if i % every == every - 1 else value("shape.gemma270m.window") for i in range(18)
+    ]
+    assert value("shape.gemma270m.context") == small.max_position_embeddings == 32_768
+    rates = DeepseekV4Config(compress_ratios=config("deepseek-v4-flash")["compress_ratios"])
+    assert value("shape.dsv4flash.ratio") == max(rates.compress_rates.values()) == 128
+    assert value("clip.paper.tau") == 100
+
+
 @pytest.mark.parametrize("tokens", [64, 257])
 def test_flops_are_what_the_counter_counts(tokens: int) -> None:
     from torch.utils.flop_counter import FlopCounterMode

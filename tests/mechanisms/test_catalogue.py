@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -34,6 +35,25 @@ def test_an_entry_says_what_it_must(name: str) -> None:
     assert any(c.isdigit() for c in entry.stuck), "where it got stuck is a real number"
     unknown = [i for i in entry.figures if i not in figures.ids()]
     assert unknown == []
+
+
+NUMBER = re.compile(r"(?<![A-Za-z0-9.])(?<![A-Za-z]-)\d+(?:,\d{3})*(?:\.\d+)?(?![A-Za-z0-9])")
+BARE = {
+    "rnn": {"1"},  # state t - 1
+    "masking": {"100"},  # per cent that a softmax has
+    "sliding": {"3"},  # the name Gemma 3
+    "compressed": {"4"},  # the smaller of the ratios, of which the figure is the largest
+}
+"""Numbers of `stuck` that are no figures."""
+
+
+@pytest.mark.parametrize("name", mechanisms.NAMES)
+def test_the_number_it_got_stuck_at_is_a_figure(name: str) -> None:
+    entry = getattr(mechanisms, name).ABOUT
+    printed = " ".join(figures.get(id).text["en"] for id in entry.figures)
+    said = set(NUMBER.findall(entry.stuck)) - BARE.get(name, set())
+    assert said - set(re.findall(r"\d[\d,]*(?:\.\d+)?", printed)) == set()
+    assert entry.figures
 
 
 @pytest.mark.parametrize("name", mechanisms.NAMES)

@@ -3,7 +3,7 @@
 The idea: an indexer with a few narrow heads reads every key; the attention proper reads the k keys
 it chose. What is chosen has no gradient, so the choice is a set of integers.
 
-Formula (DeepSeek-V3.2, arXiv 2512.02556, eq. 1 and 2)
+Formula (DeepSeek-V3.2, arXiv 2512.02556)
     I_ts = sum_h w_th relu(q_th . k_s)          chosen_t = the k keys in sight with the largest I_ts
 
 Shapes

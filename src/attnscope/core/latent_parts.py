@@ -3,7 +3,7 @@
 The idea: keys and values of all heads are two linear images of one latent vector per token. Either
 expand the latents to keys and values, or bring the query into the latent space and stay there:
 
-Formula (DeepSeek-V2, arXiv 2405.04434, eq. 40-47; c_j latent, r_j rotated key, per head h)
+Formula (DeepSeek-V2, arXiv 2405.04434; c_j latent, r_j rotated key, per head h)
     expanded   k_j = [U_K c_j, r_j]   v_j = U_V c_j          s_ij = scale q_i . k_j
     absorbed   s_ij = scale ((U_K^T q_i^nope) . c_j + q_i^rope . r_j)    o_i = U_V sum_j p_ij c_j
 
@@ -202,7 +202,7 @@ def expanded(
     scale: float,
     sight: torch.Tensor | None = None,
 ) -> torch.Tensor:
-    """Attention over expanded keys and values, as eq. 40-46 say it: [B, H, T, E]."""
+    """Attention over expanded keys and values, as the formula says it: [B, H, T, E]."""
     k, v = keys_and_values(q, latents, rope_keys, up)
     return attention(q, k, v, scale=scale, sight=sight)
 

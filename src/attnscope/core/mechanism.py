@@ -30,7 +30,7 @@ class About:
         name: the module's name, as in `attnscope.mechanisms.<name>`.
         title_en, title_zh: what a heading calls it.
         year: of the paper.
-        paper: authors, year and arXiv id, and the section or equation.
+        paper: authors, year and arXiv id; the section or equation where it was checked.
         solved: what it made possible, a sentence.
         stuck: where it got stuck, a sentence with the real number in it.
         figures: ids of the registered figures that the sentence's numbers are.

@@ -15,7 +15,7 @@ the scores of a dot product are 32 MiB.
 
 Dtypes: tanh in the dtype of q, the softmax in float32 (float64 for float64).
 
-Paper: Bahdanau et al. 2014, arXiv 1409.0473, section 3.1 and appendix A.1.2.
+Paper: Bahdanau et al. 2014, arXiv 1409.0473.
 
 Keeps: A + E numbers per token: the projected key, which never changes, and the state itself.
 
@@ -40,7 +40,7 @@ ABOUT = About(
     title_en="Additive attention",
     title_zh="Bahdanau 加性注意力",
     year=2014,
-    paper="Bahdanau et al. 2014, arXiv 1409.0473, section 3.1, appendix A.1.2",
+    paper="Bahdanau et al. 2014, arXiv 1409.0473",
     solved=(
         "Each decoder step scores every source position and takes a weighted average, in place of "
         "one vector for the whole sentence."
@@ -51,7 +51,7 @@ ABOUT = About(
         "reads one token after the other."
     ),
     keeps="d_a + d_model numbers per token: the projected key and the state",
-    figures=("additive.bytes", "dot_product.bytes"),
+    figures=("example.tokens", "example.additive_width", "additive.bytes", "dot_product.bytes"),
 )
 
 BLOCK: Final = 1 << 24

@@ -61,7 +61,7 @@ ABOUT: Final = About(
     stuck="An entry cannot be opened again: what its gates left out of 4 or 128 tokens is lost to "
     "every later query, and choosing still reads every entry.",
     keeps="a window of w vectors, and per m tokens an entry of 512 numbers (an index key of 128)",
-    figures=("kv.dsv41flash.per_token",),
+    figures=("kv.dsv41flash.per_token", "shape.dsv4flash.ratio"),
 )
 
 FAMILIES: Final[Mapping[str, Mapping[str, Any]]] = {

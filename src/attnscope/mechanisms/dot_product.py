@@ -13,7 +13,7 @@ Shapes: q [B, H, T, D], k [B, H, S, D], v [B, H, S, E]; x [B, T, C], y [B, T, E]
 
 Dtypes: "reference" computes in float32 (float64 for float64); results in the dtype of v.
 
-Paper: Vaswani et al. 2017, arXiv 1706.03762, section 3.2.1, eq. 1 and footnote 4.
+Paper: Vaswani et al. 2017, arXiv 1706.03762, section 3.2, eq. 1.
 
 Keeps: D + E numbers per token: a key and a value.
 
@@ -38,7 +38,7 @@ ABOUT = About(
     title_en="Self-attention: queries, keys, values and the scaled dot product",
     title_zh="自注意力：Q、K、V 三种投影与缩放点积",
     year=2017,
-    paper="Vaswani et al. 2017, arXiv 1706.03762, section 3.2.1, eq. 1",
+    paper="Vaswani et al. 2017, arXiv 1706.03762, section 3.2, eq. 1",
     solved=(
         "Every pair scored in one matrix product, 32 MiB of scores at T = 4,096; two projections, "
         "because a token compared with itself directly has cosine 1, more than with any other."
@@ -48,7 +48,7 @@ ABOUT = About(
         "nearly one-hot, and hardly any gradient reaches the projections."
     ),
     keeps="2 D numbers per token: a key and a value",
-    figures=("dot_product.bytes", "variance.std.256"),
+    figures=("dot_product.bytes", "variance.std.256", "shape.qwen38.head_width"),
 )
 
 IMPLS: Final = ("reference", "fast")

@@ -15,8 +15,8 @@ Shapes
 Dtypes: those of x; the norm is computed in float32 and rounded once.
 
 Paper
-    Qiu et al. 2025 (Gated Attention), arXiv 2505.06708, section 2.2 (position G1, element by
-    element); in Qwen3-Next 2025 and Qwen3.5.
+    Qiu et al. 2025 (Gated Attention), arXiv 2505.06708 (there among other places of a gate); in
+    Qwen3-Next 2025 and Qwen3.5.
 
 Keeps: per token and layer 2 G D numbers; a gate belongs to its query and is not kept.
 
@@ -51,13 +51,13 @@ ABOUT: Final = About(
     title_en="Output gate",
     title_zh="输出门(门控注意力)",
     year=2025,
-    paper="Qiu et al. 2025 (arXiv 2505.06708), section 2.2",
+    paper="Qiu et al. 2025 (arXiv 2505.06708)",
     solved="A query may refuse what its head brings, so the row of scores 0.04, 0.36, 0.00 need "
     "not count although its weights are still 30 / 41 / 29 %.",
     stuck="The gate eases sinks and does not remove them, by its paper's own word; and it is paid "
     "with 31,457,280 parameters more in each full layer of Qwen3.8-27B.",
     keeps="2 G D numbers: keys after norm and rotation, and values",
-    figures=("world.sink.row",),
+    figures=("world.sink.scores", "world.sink.row", "shape.qwen38.gate"),
 )
 
 FAMILIES: Final[Families] = {

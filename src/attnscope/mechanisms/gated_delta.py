@@ -17,7 +17,7 @@ Shapes
 Dtypes: the rule in float32, its state too, also in a bfloat16 model; o in that of v.
 
 Paper
-    Yang, Kautz and Hatamizadeh 2024, arXiv 2412.06464, eq. 10 (the rule), section 3.3 (chunks) and
+    Yang, Kautz and Hatamizadeh 2024, arXiv 2412.06464, sections 3.1 (the rule), 3.3 (chunks) and
     3.4 (the layer); the delta rule over chunks: Yang et al. 2024, arXiv 2406.06484. The layer is
     that of Qwen3-Next and Qwen3.5.
 
@@ -57,13 +57,13 @@ ABOUT: Final = About(
     title_en="Gated DeltaNet (linear attention)",
     title_zh="门控 DeltaNet(线性注意力)",
     year=2024,
-    paper="Yang, Kautz and Hatamizadeh 2024 (arXiv 2412.06464), eq. 10",
+    paper="Yang, Kautz and Hatamizadeh 2024 (arXiv 2412.06464), section 3.1",
     solved="Memory that does not grow: 48 of Qwen3.8-27B's 64 layers keep no keys and values but a "
     "state, 144 MiB in all, at any length.",
     stuck="A fixed state cannot hold arbitrarily many pairs, so Qwen3.8-27B keeps 16 layers of "
     "full attention, which still cost 64 KiB per token.",
     keeps="nothing per token; H D E float32 numbers and a few inputs of a convolution in all",
-    figures=("state.qwen38.bytes", "kv.qwen38.gqa.per_token"),
+    figures=("state.qwen38.bytes", "kv.qwen38.gqa.per_token", "shape.qwen38.full_layers"),
 )
 
 IMPLS: Final = ("recurrent", "chunked", "fused")

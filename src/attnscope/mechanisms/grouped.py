@@ -12,8 +12,8 @@ Shapes
     q [B, H, T, D]    k, v [B, G, S, D]    o [B, H, T, D]
 
 Paper
-    Shazeer 2019, arXiv 1911.02150, section 3 (one key/value head); Ainslie et al. 2023,
-    arXiv 2305.13245, section 2.1 (mean pooling of a checkpoint) and 2.2 (groups).
+    Shazeer 2019, arXiv 1911.02150 (one key/value head); Ainslie et al. 2023, arXiv 2305.13245
+    (groups, and the mean pooling of a checkpoint).
 
 Keeps: per token and layer 2 G D numbers, a key and a value for each group.
 
@@ -39,7 +39,7 @@ ABOUT: Final = About(
     title_en="Grouped-query attention (MHA, GQA and MQA)",
     title_zh="分组查询注意力(MHA、GQA、MQA)",
     year=2023,
-    paper="Shazeer 2019 (arXiv 1911.02150), section 3; Ainslie et al. 2023 (arXiv 2305.13245), 2.2",
+    paper="Shazeer 2019 (arXiv 1911.02150); Ainslie et al. 2023 (arXiv 2305.13245)",
     solved="Dividing the cache by the query heads per key head: in the shape of Qwen3.8-27B "
     "64 KiB per token in place of 384 KiB, at nearly the quality of all heads.",
     stuck="Fewer groups end at one, and eight are still dear: DeepSeek LLM 67B keeps 389,120 B "
@@ -120,7 +120,7 @@ def grouped_attention(
 def pool_heads(weight: torch.Tensor, *, heads: int, groups: int) -> torch.Tensor:
     """Fewer key (or value) heads from a checkpoint's many: the mean of each group's.
 
-    The paper's section 2.1: better than keeping the first head, much better than new weights; the
+    Ainslie et al. found it better than keeping the first head, much better than new weights; the
     model is then trained a little more (5 % of its steps), which no pooling replaces.
 
     Args:

@@ -4,7 +4,7 @@ The idea: the keys and values of all heads are linear images of one latent per t
 is what is kept. A rotation by the position would stand between the two matrices that could be
 joined, so the position goes to a small extra key, shared by all heads (decoupled RoPE).
 
-Formula (eq. 37-47 of the paper; h a head, t a query, j <= t a key)
+Formula (h a head, t a query, j <= t a key)
     c^Q_t = norm(W_DQ x_t)      q_t = [W_UQ c^Q_t, rope(W_QR c^Q_t)]   (V2-Lite: x_t itself)
     c_j   = norm(W_DKV x_j)     r_j = rope(W_KR x_j)                        kept: c_j and r_j
     k_j   = [U_K c_j, r_j]      v_j = U_V c_j
@@ -19,7 +19,7 @@ Shapes: x, y [B, T, C]; q [B, H, T, N + D] in the order [nope, rope]; latents [B
 
 Dtypes: norms in float32 or wider; attention as `core.attend` does it.
 
-Paper: DeepSeek-AI 2024 (DeepSeek-V2), arXiv 2405.04434, section 2.1; V3: arXiv 2412.19437.
+Paper: DeepSeek-AI 2024 (DeepSeek-V2), arXiv 2405.04434; V3: arXiv 2412.19437.
 
 Keeps: R + D numbers per token and layer: 512 + 64 in DeepSeek-V2, V3, Kimi K2 and GLM-5.
 
@@ -47,14 +47,17 @@ ABOUT: Final = About(
     title_en="Multi-head latent attention (MLA)",
     title_zh="多头潜在注意力（MLA）",
     year=2024,
-    paper="DeepSeek-AI 2024, arXiv 2405.04434, section 2.1, eq. 37-47",
+    paper="DeepSeek-AI 2024, arXiv 2405.04434",
     solved="Keeps one latent of 512 numbers and a rotated key of 64 per token and layer, and gives "
     "every head a key and a value of its own again.",
     stuck="The cache still grows with the length and the scores with its square: GLM-5.3 keeps "
     "89,856 B per token, 87.75 GiB for one request of 1,048,576 tokens, latents alone.",
     keeps="a latent of R numbers and a rotated key of D (512 + 64)",
-    figures=("kv.dsv2.per_token", "kv.dsv3.per_token", "kv.glm53.per_token", "kv.glm53.total"),
-)
+    figures=(
+        "kv.dsv2.per_token", "kv.dsv3.per_token", "kv.glm53.per_token", "kv.glm53.total",
+        "shape.glm53.context", "shape.dsv2.latent", "shape.dsv2.rope",
+    ),
+)  # fmt: skip
 
 IMPLS: Final[tuple[str, ...]] = (*parts.IMPLS, "auto")
 

@@ -53,7 +53,7 @@ ABOUT = About(
         "56.5 % for the gift and 39.4 % for the giver."
     ),
     keeps="2 D numbers per token: a key and a value",
-    figures=("world.unmasked.answer", "world.causal.apple"),
+    figures=("world.unmasked.answer", "world.causal.apple", "world.causal.giver"),
 )
 
 WAYS: Final[dict[str, str]] = {

@@ -47,6 +47,7 @@ ABOUT: Final = About(
     keeps="2 H D numbers: a key and a value per head",
     figures=(
         "world.heads.a", "world.heads.b", "kv.qwen38.mha.per_token", "kv.qwen38.mha.total",
+        "shape.qwen38.context",
     ),
 )  # fmt: skip
 

@@ -23,7 +23,7 @@ Shapes: max_logits and gamma [H]; weights [H D, C] (or biases [H D]), head by he
 Dtypes: the factor in float64; a weight is rounded once. So the law (the same inputs' largest score
 is at most tau) holds up to the rounding of weights: about 1e-2 of tau in bfloat16, 1e-6 in float32.
 
-Paper: Kimi Team 2025 (Kimi K2), arXiv 2507.20534, section 2.1, algorithm 1 (there with tau 100).
+Paper: Kimi Team 2025 (Kimi K2), arXiv 2507.20534 (there with tau 100).
 
 Keeps: nothing per token; one number per head while training.
 
@@ -48,7 +48,7 @@ ABOUT = About(
     title_en="QK-Clip",
     title_zh="QK-Clip：把过大的头按回去",
     year=2025,
-    paper="Kimi Team 2025 (Kimi K2), arXiv 2507.20534, section 2.1, algorithm 1",
+    paper="Kimi Team 2025 (Kimi K2), arXiv 2507.20534",
     solved=(
         "Scores that stay below tau = 100 in training, without a norm: so also in MLA, which never "
         "makes the whole key that QK-norm needs."
@@ -58,6 +58,7 @@ ABOUT = About(
         "that query heads share cannot take its half."
     ),
     keeps="nothing per token; one number per head while training",
+    figures=("clip.paper.tau",),
 )
 
 NORMS: Final = ("q_norm", "k_norm", "q_layernorm", "k_layernorm")

@@ -15,9 +15,8 @@ Shapes
 Dtypes: the norm is computed in float32 and rounded to that of x.
 
 Paper
-    Henry et al. 2020, arXiv 2010.04245, section 3 (unit length); Dehghani et al. 2023 (ViT-22B),
-    arXiv 2302.05442, section 2.1 (a norm against logits that grow); in Qwen3, arXiv 2505.09388,
-    section 2.
+    Henry et al. 2020, arXiv 2010.04245 (unit length); Dehghani et al. 2023 (ViT-22B),
+    arXiv 2302.05442 (a norm against logits that grow); in Qwen3, arXiv 2505.09388.
 
 Keeps: per token and layer 2 G D numbers, keys after norm and rotation.
 
@@ -42,14 +41,13 @@ ABOUT: Final = About(
     title_en="QK-norm",
     title_zh="QK 归一化(QK-Norm)",
     year=2020,
-    paper="Henry et al. 2020 (arXiv 2010.04245), section 3; Dehghani et al. 2023 "
-    "(arXiv 2302.05442), 2.1",
+    paper="Henry et al. 2020 (arXiv 2010.04245); Dehghani et al. 2023 (arXiv 2302.05442)",
     solved="Scores that cannot explode: with weights of 1 and D = 256 none passes 16, "
     "whatever training does to the projections.",
     stuck="It needs every key in full, so MLA, which keeps 576 numbers and never expands its keys, "
     "cannot have it; and the norm's own weights can still grow.",
     keeps="2 G D numbers: keys after norm and rotation, and values",
-    figures=("variance.std.256",),
+    figures=("variance.law.256", "shape.qwen38.head_width", "shape.dsv2.entry"),
 )
 
 FAMILIES: Final[Families] = {

@@ -15,8 +15,8 @@ Shapes: x [B, T, C], y [B, T, N]; state [B, N], of the LSTM [B, 2, N] with h fir
 Dtypes: products in the dtype of x; the state is float32 (float64 for float64).
 
 Paper: Elman 1990; LSTM: Hochreiter and Schmidhuber 1997; GRU and encoder-decoder: Cho et al. 2014,
-arXiv 1406.1078, eq. 5 to 8 (here, as in torch, z keeps the old state and r stands after W_hh);
-Sutskever et al. 2014, arXiv 1409.3215, section 2.
+arXiv 1406.1078 (here, as in torch, z keeps the old state and r stands after W_hh);
+Sutskever et al. 2014, arXiv 1409.3215.
 
 Keeps: N numbers in all (2 N the LSTM), none per token.
 
@@ -41,7 +41,7 @@ ABOUT = About(
     title_en="Recurrent networks: one fixed state",
     title_zh="RNN：一个接一个地读",
     year=2014,
-    paper="Cho et al. 2014, arXiv 1406.1078, eq. 5-8; Sutskever et al. 2014, arXiv 1409.3215",
+    paper="Cho et al. 2014, arXiv 1406.1078; Sutskever et al. 2014, arXiv 1409.3215",
     solved="Sequences of any length with the same weights and a memory that never grows.",
     stuck=(
         "State t waits for state t - 1: 4,096 tokens are 4,096 steps that cannot run side by side, "

@@ -13,8 +13,8 @@ Shapes
     q [B, H, T, D]    k, v [B, G, S, D]    sinks [H]
 
 Paper
-    Xiao et al. 2023, arXiv 2309.17453, section 3.1 (the first token as sink) and 3.3 (zero sink and
-    learned sink); Miller 2023 (softmax1); gpt-oss 2025, arXiv 2508.10925, section 2.2.
+    Xiao et al. 2023, arXiv 2309.17453 (the first token as sink, a zero sink, a learned one); Miller
+    2023 (softmax1); gpt-oss 2025, arXiv 2508.10925.
 
 Keeps: per token and layer 2 G D numbers, of the last w tokens in a layer with a window.
 
@@ -42,13 +42,13 @@ ABOUT: Final = About(
     title_en="Attention sinks",
     title_zh="注意力汇(attention sink)",
     year=2023,
-    paper="Xiao et al. 2023 (arXiv 2309.17453), sections 3.1 and 3.3; gpt-oss 2025 (2508.10925)",
+    paper="Xiao et al. 2023 (arXiv 2309.17453); gpt-oss 2025 (arXiv 2508.10925)",
     solved="A head may take nothing: the row of scores 0.04, 0.36, 0.00 no longer has to be "
     "handed out as 30 / 41 / 29 %.",
     stuck="64 numbers in a layer of gpt-oss, and that they help is known from experiments "
     "alone; a row still needs a score for every key.",
     keeps="2 G D numbers per token, of the last w tokens where the layer has a window",
-    figures=("world.sink.row",),
+    figures=("world.sink.row", "shape.gptoss20b.heads"),
 )
 
 IMPLS: Final = ("reference", "fast")

@@ -12,8 +12,8 @@ Shapes
     q [B, H, T, D]    k, v [B, G, S, D], the T queries at the end of the S keys
 
 Paper
-    Beltagy et al. 2020 (Longformer), arXiv 2004.05150, section 3.1; Jiang et al. 2023 (Mistral 7B),
-    arXiv 2310.06825, section 2; Gemma 3 2025, arXiv 2503.19786, section 2.
+    Beltagy et al. 2020 (Longformer), arXiv 2004.05150; Jiang et al. 2023 (Mistral 7B),
+    arXiv 2310.06825; Gemma 3 2025, arXiv 2503.19786.
 
 Keeps: per token and layer 2 G D numbers, for the last w tokens only.
 
@@ -40,11 +40,12 @@ ABOUT: Final = About(
     title_en="Sliding window",
     title_zh="滑动窗口注意力",
     year=2020,
-    paper="Beltagy et al. 2020 (arXiv 2004.05150), section 3.1; Mistral 7B 2023 (2310.06825), 2",
+    paper="Beltagy et al. 2020 (arXiv 2004.05150); Mistral 7B 2023 (arXiv 2310.06825)",
     solved="A cache that stops growing and work that is linear in the length.",
     stuck="A token further back than the window is out of sight of the layer: Gemma 3 270M sees "
     "512 keys and needs a full layer in every six to read its 32,768 tokens.",
     keeps="2 G D numbers per token, of the last w tokens only",
+    figures=("shape.gemma270m.window", "shape.gemma270m.context"),
 )
 
 IMPLS: Final = ("reference", "fast")

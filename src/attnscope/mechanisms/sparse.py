@@ -7,7 +7,7 @@ MLA, are then all that the attention proper reads.
 Formula (t a query, s <= t a key; c^Q_t the query's latent of MLA)
     q^I_th = rope(W_q c^Q_t)_h    k^I_s = rope(layernorm(W_k x_s))    w_t = W_w x_t / sqrt(h)
     I_ts   = sum_h w_th relu(q^I_th . k^I_s / sqrt(d))
-    o_t    = attention of MLA over the k keys s with the largest I_ts           (eq. 1 and 2)
+    o_t    = attention of MLA over the k keys s with the largest I_ts
 
     In the indexer the rotated numbers come first: halves in DeepSeek-V3.2, neighbours in GLM-5. In
     GLM-5.3 three layers of four have no indexer and reuse the choice of the layer before them.
@@ -16,7 +16,7 @@ Shapes: x, y [B, T, C]; chosen int64 [B, T, k], -1 where a query has fewer than 
 
 Dtypes: index scores in float32 or wider.
 
-Paper: DeepSeek-AI 2025 (DeepSeek-V3.2), arXiv 2512.02556, section 2.1; one choice for several
+Paper: DeepSeek-AI 2025 (DeepSeek-V3.2), arXiv 2512.02556; one choice for several
     layers: arXiv 2603.12201, as transformers' GLM-5 names it.
 
 Keeps: 512 + 64 numbers per token and layer as MLA does, and 128 more of the index key in layers
@@ -51,13 +51,13 @@ ABOUT: Final = About(
     title_en="Sparse attention by an indexer (DSA)",
     title_zh="稀疏注意力：索引器挑选（DSA）",
     year=2025,
-    paper="DeepSeek-AI 2025 (DeepSeek-V3.2), arXiv 2512.02556, section 2.1, eq. 1-2",
+    paper="DeepSeek-AI 2025 (DeepSeek-V3.2), arXiv 2512.02556",
     solved="Attends to 2,048 chosen keys however long the text is; what grows with the length is a "
     "scan with 64 heads of 128 numbers, 17 times cheaper per key.",
     stuck="Choosing reads every key, so the scan still grows with the square of the length, and "
     "index keys come on top: in GLM-5.3, 5,376 B per token and 5.25 GiB for 1,048,576 tokens.",
     keeps="a latent and a rotated key (512 + 64), and an index key of 128 in layers that choose",
-    figures=("kv.glm53.indexer.per_token", "kv.glm53.indexer.total", "shape.glm53.index_width"),
+    figures=("kv.glm53.indexer.per_token", "kv.glm53.indexer.total", "shape.glm53.context"),
 )
 
 IMPLS: Final[tuple[str, ...]] = ("masked", "gathered", "auto")

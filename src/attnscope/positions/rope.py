@@ -4,7 +4,7 @@ The idea: turn the query at position i by i f and the key at position j by j f. 
 depends on the distance i - j alone, and turning changes no length. Values are not turned: what a
 token says does not depend on where it stands.
 
-Formula (Su et al. 2021, arXiv 2104.09864, eq. 34; a the factor on cos and sin, mostly 1)
+Formula (Su et al. 2021, arXiv 2104.09864; a the factor on cos and sin, mostly 1)
     y_m = a (x_m cos p f_m - x_n sin p f_m)        y_n = a (x_n cos p f_m + x_m sin p f_m)
     half-split pairs (m, n) = (m, m + r/2), as Llama; interleaved (2m, 2m + 1), as GLM and DeepSeek
 
@@ -13,7 +13,7 @@ Shapes: x [B, H, T, D] or [B, T, D]; positions [T] or [B, T]; cos, sin [T, r/2] 
 Dtypes: angles, cos and sin in float32, to the bit as transformers has them (in float64 if asked);
 x in float16 or bfloat16 is rotated in float32 and rounded once.
 
-Paper: Su et al. 2021, arXiv 2104.09864, section 3.4.
+Paper: Su et al. 2021, arXiv 2104.09864.
 
 Keeps: nothing; a cache holds keys that are already turned.
 

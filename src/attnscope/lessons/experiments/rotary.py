@@ -6,7 +6,7 @@ attention fetches must not change. It does not, as long as v is left alone; if v
 same text fetches something else further down. Turning the output back by the query's own position
 repairs it (DeepSeek-V4 does so, whose keys are its values), since then only j - i is left in v too.
 
-Formula (R_i the rotation of position i; Su et al. 2021, arXiv 2104.09864, eq. 16)
+Formula (R_i the rotation of position i; Su et al. 2021, arXiv 2104.09864)
     (R_i q).(R_j k) = q . R_(j - i) k
     plain v           o_i = sum_j p_ij v_j
     rotated v         o_i = sum_j p_ij R_j v_j         = R_s o_i(0) after a move by s

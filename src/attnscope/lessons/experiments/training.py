@@ -13,7 +13,7 @@ step by step: loss, share of right answers, the largest scaled score in sight, e
                                of that head times sqrt(tau / m) (Kimi K2, arXiv 2507.20534)
 
 The claim: "for large d, dot product attention without scaling learns worse" (Vaswani et al. 2017,
-arXiv 1706.03762, section 3.2.1, who write "we suspect"). Whether another learning rate would save
+arXiv 1706.03762, section 3.2, who write "we suspect"). Whether another learning rate would save
 the unscaled one is asked by sweep.py.
 
 Shapes: curves [runs, steps], one run per seed.

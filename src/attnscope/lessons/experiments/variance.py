@@ -4,7 +4,7 @@ The idea: draw queries and keys at random, measure how far their dot products sp
 of them through the softmax once as they are and once divided by sqrt(d).
 
 Formula (components independent, mean 0, variance sigma^2; Vaswani et al. 2017, arXiv 1706.03762,
-section 3.2.1, footnote 4)
+section 3.2)
     Var(q.k) = d sigma^4         std(q.k) = sqrt(d) sigma^2
     the error of a measured variance, n pairs of normal vectors: sigma^4 sqrt((2 d^2 + 6 d) / n),
     because E (q.k)^4 = 3 d (d + 2) sigma^8

@@ -23,7 +23,10 @@ HUB: Final[dict[str, str]] = {
     "deepseek-67b": "deepseek-ai/deepseek-llm-67b-base",
     "deepseek-v2": "deepseek-ai/DeepSeek-V2-Chat",
     "deepseek-v3": "deepseek-ai/DeepSeek-V3",
+    "gemma-3-270m": "google/gemma-3-270m",
+    "gpt-oss-20b": "openai/gpt-oss-20b",
     "glm-5.3": "zai-org/GLM-5.3",
+    "deepseek-v4-flash": "deepseek-ai/DeepSeek-V4-Flash",
     "deepseek-v4.1-flash": "deepseek-ai/DeepSeek-V4.1-Flash",
 }
 """The planner's names of the models of the lessons, and their ids on the hub."""

@@ -58,7 +58,7 @@ TOPICS: Final[dict[str, tuple[str, str, tuple[str, ...]]]] = {
     "papers": (
         "What papers report",
         "论文报告的数",
-        ("gqa",),
+        ("gqa", "clip"),
     ),
 }
 """The files, in the order of the lessons: title in English and Chinese, beginnings of their ids."""

@@ -32,3 +32,7 @@ reported(
     "gqa.paper.tasks", 7, unit="tasks", source=TABLE,
     en="T5-XXL: tasks in the mean", zh="T5-XXL:平均所含的任务数",
 )  # fmt: skip
+reported(
+    "clip.paper.tau", 100, source="Kimi Team 2025 (Kimi K2), arXiv 2507.20534",
+    en="Kimi K2: the largest score that QK-Clip lets stand", zh="Kimi K2:QK-Clip 的阈值 τ",
+)  # fmt: skip

@@ -269,3 +269,42 @@ field(
     "shape.glm53.index_width", "glm-5.3", "index_head_dim",
     en="GLM-5.3: width of an index key", zh="GLM-5.3:索引键的维数",
 )  # fmt: skip
+field(
+    "shape.gemma270m.window", "gemma-3-270m", "sliding_window", unit="tokens",
+    en="Gemma 3 270M: keys that a sliding layer sees", zh="Gemma 3 270M:滑动层能看见的 key 数",
+)  # fmt: skip
+field(
+    "shape.gemma270m.every", "gemma-3-270m", "_sliding_window_pattern", unit="layers",
+    en="Gemma 3 270M: one layer in so many is full", zh="Gemma 3 270M:每几层有一个全注意力层",
+)  # fmt: skip
+field(
+    "shape.gemma270m.context", "gemma-3-270m", "max_position_embeddings", unit="tokens",
+    en="Gemma 3 270M: native context", zh="Gemma 3 270M:原生上下文",
+)  # fmt: skip
+field(
+    "shape.gptoss20b.heads", "gpt-oss-20b", "num_attention_heads",
+    en="gpt-oss-20b: query heads, each with a sink logit",
+    zh="gpt-oss-20b:Q 头数,每头一个 sink logit",
+)  # fmt: skip
+
+
+figure(
+    "shape.dsv4flash.ratio", inputs={"ratios": config("deepseek-v4-flash", "compress_ratios")},
+    formula="max(ratios)", source=f"config of {HUB['deepseek-v4-flash']}", unit="tokens",
+    en="DeepSeek-V4-Flash: tokens of its longest entries",
+    zh="DeepSeek-V4-Flash:最粗的条目每条代表的 token 数",
+)(lambda ratios: max(ratios))  # fmt: skip
+
+
+@figure(
+    "shape.qwen38.gate", formula="heads × head_dim × hidden",
+    inputs={"heads": config(ANCHOR, "num_attention_heads"),
+            "head_dim": config(ANCHOR, "head_dim"), "hidden": config(ANCHOR, "hidden_size")},
+    source=f"attnscope.plan, config of {HUB[ANCHOR]}",
+    en="Qwen3.8-27B: parameters of a full layer's output gate",
+    zh="Qwen3.8-27B:每个全注意力层输出门的参数量",
+)  # fmt: skip
+def gate(**_: int) -> int:
+    found = model(ANCHOR)
+    [heads] = {one.heads for one in found.layers if one.heads is not None}
+    return heads.query * heads.v * found.width
