@@ -3,6 +3,7 @@
 #   make look      see a real model's attention (the first run also installs and fetches the model)
 #   make test      the whole test suite
 #   make quick     the part of it that takes a moment
+#   make browser   the browser side alone: its types, its unit tests, its screens in Chromium
 #   make lint      style          make types    static types
 #   make docs      write anew what the docs take from the program
 #   make wheel     dist/*.whl and dist/*.tar.gz
@@ -22,10 +23,10 @@ export TEXT MODEL
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help look test quick lint types docs wheel constraints clean distclean
+.PHONY: help look test quick browser scripts lint types docs wheel constraints clean distclean
 
 help:
-	@sed -n '3,10s/^# *//p' Makefile
+	@sed -n '3,11s/^# *//p' Makefile
 
 # One stamp per set of packages: a later run installs nothing unless one of these two files changed.
 $(VENV)/.venv:
@@ -44,18 +45,33 @@ $(VENV)/.dev: pyproject.toml constraints.txt | $(VENV)/.venv
 	@$(PIP) -e '.[dev]'
 	@touch $@ $(VENV)/.look
 
+# What checks the browser side; users need none of it.
+node_modules/.made: package.json package-lock.json
+	@for tool in chromium node npm; do command -v $$tool >/dev/null || { \
+	  echo "The tests of the browser side need Chromium, Node and npm: apt-get install -y chromium nodejs npm" >&2; exit 1; }; done
+	@npm ci --no-audit --no-fund --silent
+	@touch $@
+
 look: $(VENV)/.look
 	@$(BIN)/attnscope models pull "$$MODEL"
 	@$(BIN)/attnscope look --model "$$MODEL" -- "$$TEXT"
 
 # The tests that watch real models take them from the user's cache, so they are put there first.
-test: $(VENV)/.dev
+test: $(VENV)/.dev node_modules/.made
+	@$(MAKE) --no-print-directory scripts
 	@$(BIN)/attnscope models pull smollm2
 	@$(BIN)/attnscope models pull gemma3
 	$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile
 
 quick: $(VENV)/.dev
-	$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile -m "not slow and not real_model"
+	$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile -m "not slow and not real_model and not browser"
+
+browser: $(VENV)/.dev node_modules/.made scripts
+	$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile tests/browser
+
+scripts: node_modules/.made
+	node_modules/.bin/tsc
+	node --test tests/browser/unit/*.test.js
 
 lint: $(VENV)/.dev
 	$(BIN)/ruff check .
@@ -83,4 +99,4 @@ clean:
 	find src tests -name __pycache__ -prune -exec rm -rf {} +
 
 distclean: clean
-	rm -rf $(VENV)
+	rm -rf $(VENV) node_modules
