@@ -167,6 +167,8 @@
  * @property {number | null} top  only the first so many heads
  * @property {Measure} measure
  * @property {"raw" | "log" | "uniform" | "expected"} scale
+ * @property {"mean" | "max"} plane   map: a coarse cell shows its mean, or the largest pair in it
+ * @property {[number, number] | null} range   map: the values at the ends of the colour bar; null: those of the scale
  * @property {"viridis" | "cividis"} palette
  * @property {{x: number, y: number, pixels: number} | null} view   map: the key and query in the middle, and CSS pixels per token; null fits all
  * @property {(HeadRef & {}) | null} compare     what the upper triangle shows
