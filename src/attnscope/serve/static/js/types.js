@@ -204,6 +204,14 @@
  * @property {() => void} dispose
  */
 
+/**
+ * One line of the help dialog. Each `screens/NAME/screen.js` exports `mountName` (a MountScreen) and
+ * `nameKeys` (KeyHelp[]): mountMap and mapKeys, mountFlow and flowKeys, and so on.
+ * @typedef {object} KeyHelp
+ * @property {string[]} keys   as printed on the caps: ["←", "→"], ["Shift", "←"] is ["Shift+←"]
+ * @property {string} text     the key of what it does, in text/
+ */
+
 /** @typedef {(place: HTMLElement, app: App) => Screen} MountScreen */
 
 export {};
