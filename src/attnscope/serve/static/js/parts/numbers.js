@@ -19,11 +19,11 @@ const MINUS = "−";
 export function percent(share) {
   if (!isNumber(share)) return DASH;
   const value = share * 100;
-  if (value === 0) return "0 %";
+  if (value === 0 || value === 100) return `${value} %`;
   const size = Math.abs(value);
   if (size < 0.005) return value < 0 ? `>${MINUS}0.01 %` : "<0.01 %";
   if (size < 1) return `${signed(value, 2)} %`;
-  return `${signed(value, 1).replace(/\.0$/, "")} %`;
+  return `${signed(value, 1)} %`;
 }
 
 /**
