@@ -84,6 +84,15 @@ def test_schemes_have_the_textbooks_numbers() -> None:
     assert mla["MLA(512+64)"].per_token_bytes == mla["as published"].per_token_bytes == 69_120
 
 
+def test_groups_that_do_not_divide_the_heads_are_said() -> None:
+    found = report(read("smollm2"), Asked(context=10, groups=(3, 8, 1, 9)))
+    schemes_there = [row["scheme"] for row in found["what_if"]]
+    assert schemes_there == ["as published", "MHA", "GQA-3", "MQA", "MLA(512+64)"]
+    said = [note for note in found["notes"] if "GQA" in note]
+    assert said == ["GQA-8 is no scheme of this model: 8 does not divide its query heads"]
+    assert not report(read("smollm2"), Asked(context=10))["notes"]
+
+
 def test_what_if_changes_attention_and_nothing_else() -> None:
     model = read("qwen3.8-27b")
     changed = with_heads(model, 2)

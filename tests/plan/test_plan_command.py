@@ -163,6 +163,7 @@ def test_assuming_is_marked(capsys: pytest.CaptureFixture[str], tmp_path: Path) 
         (["llama-3-8b", "--fit", "lots"], 1, "141GB"),
         (["llama-3-8b", "--device", "abacus"], 1, "h100"),
         (["llama-3-8b", "--heads", "x"], 2, "--heads"),
+        (["gemma-3-27b", "--window", "0"], 2, "--window must be at least 1"),
         (["llama-3-8b", "--share", "half"], 2, "--share"),
         (["llama-3-8b", "--share", "1/4"], 1, "window"),
         (["llama-3-8b", "--window", "5"], 1, "no sliding layer"),

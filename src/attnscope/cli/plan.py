@@ -87,13 +87,14 @@ def plan(
     if config == "list":
         _list(as_json)
         return
+    for name, value in (("context", context), ("window", window)):
+        if value is not None and value < 1:
+            raise typer.BadParameter(f"--{name} must be at least 1, got {value}.")
     model, path = _model(config, assume_full)
     asked = _asked(
         context=context or default_context(model), batch=batch, dtype=dtype, kv_dtype=kv_dtype,
         fit=fit, weights=weights, device=device, heads=heads, explain=explain,
     )  # fmt: skip
-    if context is not None and context < 1:
-        raise typer.BadParameter(f"--context must be at least 1, got {context}.")
     said = report(model, asked, path=path)
     others = _others(model, asked, window=window, share=share)
     if versus is not None:

@@ -238,6 +238,25 @@ def _dtype(fields: Fields) -> str:
     return plain if plain in ("bf16", "fp16", "fp32") else "bf16"
 
 
+def _derived(fields: Fields, layers: list[Layer]) -> list[str]:
+    """Sizes of heads that neither the config nor its library states."""
+    notes = []
+    plain = [layer.heads for layer in layers if layer.heads is not None and layer.latent is None]
+    as_many = any(heads.kv == heads.query > 1 for heads in plain)
+    if as_many and fields.raw("num_key_value_heads") is None:
+        notes.append(f"num_key_value_heads is {_gone(fields, 'num_key_value_heads')}; there are as "
+                     "many as query heads")  # fmt: skip
+    if plain and fields.values.get("head_dim", 0) is None and fields.raw("head_dim") is None:
+        notes.append(
+            f"head_dim is null; hidden_size / num_attention_heads = {plain[0].qk} is taken"
+        )
+    return notes
+
+
+def _gone(fields: Fields, field: str) -> str:
+    return "null" if field in fields.values else "absent"
+
+
 def _notes(fields: Fields, layers: list[Layer]) -> list[str]:
     """What a reader of the answer should know."""
     notes = [
@@ -246,6 +265,7 @@ def _notes(fields: Fields, layers: list[Layer]) -> list[str]:
         if isinstance(value, int | float | str) and not isinstance(value, bool)
         if field not in fields.used
     ]
+    notes += _derived(fields, layers)
     if not fields.has("dtype"):
         notes.append("no dtype in the config; bf16 is taken")
     extra = fields.values.get("num_nextn_predict_layers")

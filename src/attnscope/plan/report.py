@@ -27,7 +27,7 @@ from attnscope.plan.flops import Cost, cost
 from attnscope.plan.model import Model
 from attnscope.plan.numbers import FORMATS
 from attnscope.plan.weights import Weights, weights_of
-from attnscope.plan.what_if import schemes
+from attnscope.plan.what_if import left_out, schemes
 
 SCHEMA: Final = "attnscope.plan/1"
 SHOWN_FORMATS: Final = ("bf16", "fp16", "fp8", "int8", "int4")
@@ -152,6 +152,11 @@ def report(model: Model, asked: Asked, *, path: Path | None = None) -> dict[str,
             f"{asked.context:,} tokens are more than the model's own limit of "
             f"{model.context_limit:,} positions"
         )
+    said["notes"] += [
+        f"GQA-{count} is no scheme of this model: {count} does not divide its query heads"
+        for count in left_out(model, asked.groups)
+        if asked.groups != Asked.groups  # nobody asked for the default
+    ]
     said["notes"] += [f"{one.engine}: {one.formula}" for one in engines if one.size is None]
     _add_fit(said, model, asked, known)
     _add_device(said, asked, spent)

@@ -154,6 +154,21 @@ def _row(scheme: str, model: Model, **asked: object) -> Row:
     return Row(scheme, found.per_token_bytes, found.total_bytes, model)
 
 
+def _queries(model: Model) -> set[int]:
+    """The numbers of query heads of the layers that a scheme changes."""
+    return {one.heads.query for one in model.layers if one.heads is not None and changeable(one)}
+
+
+def left_out(model: Model, groups: tuple[int, ...]) -> list[int]:
+    """The numbers of KV heads that do not divide the query heads of every layer.
+
+    >>> from attnscope.plan import read
+    >>> left_out(read("smollm2"), (3, 8))
+    [8]
+    """
+    return [count for count in groups if any(one % count for one in _queries(model))]
+
+
 def schemes(
     model: Model,
     *,
@@ -166,7 +181,7 @@ def schemes(
     """The model as it is, and as MHA, GQA, MQA and MLA(512 + 64).
 
     Args:
-        groups: the numbers of KV heads of GQA; those that do not divide the heads are left out.
+        groups: the numbers of KV heads of GQA; `left_out` says which are no scheme of the model.
     """
     asked = {"context": context, "batch": batch, "dtype": dtype, "kv_dtype": kv_dtype}
     rows = [_row("as published", model, **asked)]
@@ -174,9 +189,9 @@ def schemes(
     if not touched:
         return rows
     rows.append(_row("MHA", with_heads(model, None), **asked))
-    queries = {layer.heads.query for layer in touched if layer.heads is not None}
+    unfit = left_out(model, groups)
     for count in groups:
-        if all(one % count == 0 and one != count for one in queries) and count > 1:
+        if count not in unfit and count > 1 and count not in _queries(model):
             rows.append(_row(f"GQA-{count}", with_heads(model, count), **asked))
     rows.append(_row("MQA", with_heads(model, 1), **asked))
     rows.append(_row("MLA(512+64)", with_latent(model), **asked))
