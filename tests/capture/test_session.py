@@ -89,6 +89,34 @@ def test_beside_is_bit_identical(implementation: str) -> None:
     assert torch.allclose(plain, replaced, atol=2e-5)  # ten roundings of logits of size 3
 
 
+def test_beside_weighs_no_values_once_the_model_is_checked(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Nobody reads our output there; every statistic is the one of `replace` all the same."""
+    model, tokens = small("qwen3"), ids()
+    widths = {"beside": [], "replace": []}
+    traces = {}
+    plain = watch.attend_call
+    for mode, seen in widths.items():
+
+        def noted(qkv: Any, *rest: Any, seen: list[int] = seen) -> Any:
+            seen.append(qkv[2].shape[-1])
+            return plain(qkv, *rest)
+
+        monkeypatch.setattr(watch, "attend_call", noted)
+        traces[mode] = capture(model, tokens, mode=mode)
+    full = model.config.head_dim
+    layers = len(traces["replace"].layers)
+    assert widths == {"beside": [full] + [1] * (layers - 1), "replace": [full] * layers}
+    assert layers > 1
+    for layer in range(layers):
+        one, other = (traces[mode].layer(layer) for mode in widths)
+        for name in traces["replace"].header.statistics:
+            # what comes into a later layer was computed by another kernel, a rounding apart
+            assert np.allclose(one.statistic(name), other.statistic(name), atol=2e-4), name
+        assert np.array_equal(one.norms(0) > 0, other.norms(0) > 0)
+
+
 def test_saved_while_running_is_the_same_as_in_memory(tmp_path: Path) -> None:
     model, tokens = small("qwen3_next"), ids()
     memory = capture(model, tokens)

@@ -65,36 +65,3 @@ def test_each_mode_runs_what_it_says(mode: str, monkeypatch: pytest.MonkeyPatch)
 
 def test_a_long_text_is_on_every_machine() -> None:
     assert len(timing.sample_text()) > 300_000
-
-
-def test_the_peak_is_this_process_s_own() -> None:
-    before = timing.resident_peak()
-    block = torch.ones(64 << 20, dtype=torch.uint8)
-    assert timing.resident_peak() - before > 32 << 20 or before > 1 << 30
-    del block
-
-
-@pytest.mark.real_model
-@pytest.mark.slow
-def test_bench_prints_the_contract() -> None:
-    from attnscope.cli.bench import measure
-
-    rows = measure("smollm2", [16], pairs=1, memory=True)
-    contract = {
-        "model", "tokens", "plain_s", "observed_over_plain", "beside_over_plain",
-        "eager_over_plain", "peak_observed_over_plain",
-    }  # fmt: skip
-    assert contract <= set(rows[0])
-    assert rows[0]["peak_plain_bytes"] > 400 << 20  # the weights alone are 540 MB
-    assert rows[0]["peak_observed_over_plain"] > 0.5
-
-
-def test_a_length_that_is_none() -> None:
-    import typer
-
-    from attnscope.cli.bench import lengths
-
-    assert lengths("512, 2_048") == [512, 2048]
-    for bad in ("", "0", "-1", "12,x"):
-        with pytest.raises(typer.BadParameter, match="expected lengths like"):
-            lengths(bad)

@@ -192,3 +192,22 @@ def check_counts(model: str, q: torch.Tensor, k: torch.Tensor, *, new: int, tota
             f"{new} new tokens of {total}; they are not tokens, so a map of tokens "
             "cannot be drawn."
         )
+
+
+def about_call(call: Call, name: str) -> dict[str, Any]:
+    """The layer's fields of trace.json, from its first call; `name` is the module's."""
+    said = call.sight.described
+    D = call.q.shape[-1]
+    softcap = call.meaning.softcap
+    return {
+        "kind": said.kind,
+        "name": name,
+        "window": said.window if said.kind == "sliding" else None,
+        "query_heads": call.q.shape[1],
+        "kv_heads": call.k.shape[1],
+        "head_width": D,
+        "value_width": call.v.shape[-1],
+        "scale": D**-0.5 if call.meaning.scale is None else float(call.meaning.scale),
+        "softcap": None if softcap is None else float(softcap),
+        "causal": said.causal,
+    }

@@ -26,7 +26,6 @@ import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, Final
 
 import torch
@@ -143,24 +142,9 @@ def peak_bytes(model: str, tokens: int, mode: str) -> int:
     return int(json.loads(done.stdout)["peak_bytes"])
 
 
-def resident_peak() -> int:
-    """The largest resident memory of this process so far, in bytes.
-
-    On Linux it is read from /proc: the figure of getrusage begins with that of the process that
-    started this one.
-    """
-    status = Path("/proc/self/status")
-    if status.exists():
-        line = next(ln for ln in status.read_text().splitlines() if ln.startswith("VmHWM:"))
-        return int(line.split()[1]) * 1024
-    import resource
-
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    return peak if sys.platform == "darwin" else peak * 1024
-
-
 def _child(arguments: list[str]) -> None:
     from attnscope.capture.models import load
+    from attnscope.core.memory import resident_peak
 
     name, tokens, mode = arguments
     loaded = load(name)

@@ -25,6 +25,7 @@ from attnscope.capture.calls import (
     Call,
     Cut,
     Sequence,
+    about_call,
     attend_call,
     check_contained,
     check_counts,
@@ -37,6 +38,7 @@ from attnscope.capture.keywords import read_keywords
 from attnscope.capture.project import Projection, Projections
 from attnscope.capture.record import LayerRecord, Piece
 from attnscope.capture.sight import Masks
+from attnscope.capture.tidy import Tidy
 from attnscope.core.problem import Attention, PooledMap
 from attnscope.core.request import ROW_STATISTICS, Request
 from attnscope.errors import UnsupportedModelError
@@ -103,6 +105,7 @@ class Watch:
         self.projections = Projections()
         self._hooks: list[Any] = []
         self._checked = False
+        self._tidy = Tidy()
         self._done: set[int] = set()
 
     def owns(self, module: torch.nn.Module) -> bool:
@@ -111,7 +114,8 @@ class Watch:
 
     def __enter__(self) -> Watch:
         before = self.model.register_forward_pre_hook(self._begin, with_kwargs=True)
-        self._hooks = [before, self.model.register_forward_hook(self._end)]
+        after = self.model.register_forward_hook(self._end)
+        self._hooks = [before, after, *self._tidy.follow(self.model)]
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -155,17 +159,15 @@ class Watch:
         if self.wanted.layers is not None and index not in self.wanted.layers:
             if own is not None:
                 return own[0]
-            return (
-                attend_call((q, k, v), sight, meaning, Request())
-                .output.transpose(1, 2)
-                .contiguous()
-            )
+            plain = attend_call((q, k, v), sight, meaning, Request())
+            return plain.output.transpose(1, 2).contiguous()
         check_counts(self.name, q, k, new=self.new, total=self.total)
         call = Call(module, q, k, v, mask, sight, meaning, keywords, self.total)
         layer = self._layer(index, call)
         projection = self._projection(module, q.shape[1], v.shape[-1])
         computed = self._sequence_by_sequence(call, layer, projection, own)
         result = computed if own is None else own[0]
+        self._tidy.attended(q)
         if projection is not None:
             self.projections.expect(index, projection, result)
         return result
@@ -179,12 +181,12 @@ class Watch:
         projection: Projection | None,
         own: check.Own | None,
     ) -> torch.Tensor:
-        """Attend to every sequence of a call; returns the output [B, T, H, E]."""
+        """Attend to every sequence of a call; returns the output [B, T, H, E], if it is wanted."""
         B, _, T, _ = call.q.shape
         sequences = self.sequences(B)
         if sequences == [Sequence(b) for b in range(B)]:
             cut = Cut(slice(0, B), 0, (0, T), (0, call.sight.keys))
-            result = self._attend(call, cut)
+            result = self._attend(call, cut, own)
             self._check(call, cut, result, own)
             for b, record in enumerate(layer.records):
                 record.pieces.append(self._piece(call, cut, result, b, projection))
@@ -195,9 +197,10 @@ class Watch:
             if cut.size[0] <= 0:
                 continue
             check_contained(call, cut, self.name)
-            result = self._attend(call, cut)
+            result = self._attend(call, cut, own)
             self._check(call, cut, result, own)
-            made[cut.batch, cut.rows[0] : cut.rows[1]] = result.output.transpose(1, 2)
+            if own is None:
+                made[cut.batch, cut.rows[0] : cut.rows[1]] = result.output.transpose(1, 2)
             record.pieces.append(self._piece(call, cut, result, 0, projection))
         return made
 
@@ -207,11 +210,13 @@ class Watch:
             self._sequences = [Sequence(b) for b in range(batch)]
         return self._sequences
 
-    def _attend(self, call: Call, cut: Cut) -> Attention:
+    def _attend(self, call: Call, cut: Cut, own: check.Own | None) -> Attention:
         """Output and statistics of some batch rows, query rows and keys."""
         rows, keys = slice(*cut.rows), slice(*cut.keys)
         q = call.q[cut.batch, :, rows]
         k, v = call.k[cut.batch, :, keys], call.v[cut.batch, :, keys]
+        if own is not None and self._checked:
+            v = v[..., :1]  # nobody reads our output any more, and the statistics need no values
         sight = sight_of(call, cut)
         names = self._names()
         tokens = None
@@ -271,7 +276,7 @@ class Watch:
         statistics = {n: result[n][row] for n in self._names() if n in ROW_STATISTICS}
         if "argmax" in statistics:
             where = statistics["argmax"]
-            statistics["argmax"] = torch.where(where < 0, where, where + at)
+            statistics["argmax"] = torch.where(where < 0, where, where + at) if at else where
         keep = self.wanted.keep
         pooled = result.map
         if pooled is not None:
@@ -279,6 +284,9 @@ class Watch:
                 pooled.cell, *(x[row] for x in (pooled.mean, pooled.max, pooled.argmax))
             )
         spans = sight.spans
+        first, end, origin = (
+            x[0] + at if at else x[0] for x in (spans.first, spans.end, spans.origin)
+        )
         return Piece(
             start=call.total - call.q.shape[2] + cut.rows[0] - cut.start,
             rows=count,
@@ -286,9 +294,9 @@ class Watch:
             q=call.q[b, :, slice(*cut.rows)].detach() if keep else None,
             k=call.k[b, :, fresh].detach() if keep else None,
             norms=None if projection is None else projection.norms(call.v[b, :, fresh]),
-            first=spans.first[0] + at,
-            end=spans.end[0] + at,
-            origin=spans.origin[0] + at,
+            first=first,
+            end=end,
+            origin=origin,
             statistics=statistics,
             received=result["received"][row] if "received" in result.statistics else None,
             map=pooled,
@@ -315,7 +323,7 @@ class Watch:
         if index in self._done:
             raise self._twice(index)
         if index not in self.layers:
-            about = self._about(call)
+            about = about_call(call, self.names[id(call.module)])
             records = [
                 LayerRecord(index, about, call.meaning.sinks)
                 for _ in self.sequences(call.q.shape[0])
@@ -332,23 +340,6 @@ class Watch:
             f"{self.name}: layer {index} attends twice in one forward; a trace has one map per "
             "layer. attnscope.observe records such calls one by one, where they go through SDPA."
         )
-
-    def _about(self, call: Call) -> dict[str, Any]:
-        said = call.sight.described
-        D = call.q.shape[-1]
-        softcap = call.meaning.softcap
-        return {
-            "kind": said.kind,
-            "name": self.names[id(call.module)],
-            "window": said.window if said.kind == "sliding" else None,
-            "query_heads": call.q.shape[1],
-            "kv_heads": call.k.shape[1],
-            "head_width": D,
-            "value_width": call.v.shape[-1],
-            "scale": D**-0.5 if call.meaning.scale is None else float(call.meaning.scale),
-            "softcap": None if softcap is None else float(softcap),
-            "causal": said.causal,
-        }
 
     def _projection(self, module: torch.nn.Module, heads: int, width: int) -> Projection | None:
         if not (self.wanted.keep and self.wanted.norms):

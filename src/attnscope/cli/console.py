@@ -85,13 +85,3 @@ def _visible(character: str) -> str:
     if hidden and not joiner:
         return character.encode("unicode_escape").decode("ascii")
     return character
-
-
-def peak_bytes() -> int | None:
-    """The most memory this process has held so far, in bytes; None where nobody counts it."""
-    try:
-        import resource
-    except ModuleNotFoundError:  # Windows
-        return None
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    return peak if sys.platform == "darwin" else peak * 1024

@@ -14,7 +14,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from attnscope.cli.console import peak_bytes, step
+from attnscope.cli.console import step
 from attnscope.errors import ModelError
 
 if TYPE_CHECKING:
@@ -96,6 +96,8 @@ def run(text: str, *, model: str, wanted: Wanted, write: Callable[[str], None]) 
         AttnscopeError: the model cannot be found or run, or the trace cannot be written.
         ValueError: the text, or what was asked for, does not fit the model.
     """
+    from attnscope.core.memory import resident_peak
+
     started = time.perf_counter()
     with step(f"Loading {model}"):
         opened = _open(text, model, chat=wanted.chat)
@@ -117,7 +119,7 @@ def run(text: str, *, model: str, wanted: Wanted, write: Callable[[str], None]) 
         ended=course.ended,
         sampling=None if wanted.sampling is None else {**wanted.sampling, "seed": seed},
         timing=dict(zip(TIMES, (load_s, course.prefill_s, course.decode_s, per_s), strict=True)),
-        peak=peak_bytes(),
+        peak=resident_peak(),
         trace=None if wanted.trace is None else str(wanted.trace),
     )
 

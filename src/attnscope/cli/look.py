@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from attnscope.cli.console import peak_bytes, step, write_json
+from attnscope.cli.console import step, write_json
 from attnscope.errors import TraceError
 
 if TYPE_CHECKING:
@@ -114,6 +114,7 @@ def run(
     """
     from attnscope.cli import gather
     from attnscope.cli.report import Report
+    from attnscope.core.memory import resident_peak
 
     started = time.perf_counter()
     with step(f"Loading {model}"):
@@ -138,7 +139,7 @@ def run(
             attended=attended,
             labels=gather.labels(trace),
             timing={"load_s": between - started, "forward_s": finished - between},
-            peak_bytes=peak_bytes(),
+            peak_bytes=resident_peak(),
             saved=None if save is None else str(save),
         )
 

@@ -44,7 +44,7 @@ class Workspace:
         """A flat array of at least `size` numbers; its content is whatever was left there."""
         have = self._arrays.get(name)
         if have is None or have.size < size or have.dtype != np.dtype(dtype):
-            self._arrays[name] = have = np.zeros(max(size, 1), dtype)
+            self._arrays[name] = have = lasting((max(size, 1),), dtype)
             self._grown += 1
         return have
 
@@ -65,6 +65,11 @@ class Workspace:
 LASTING: Final = 1 << 18
 """Arrays of so many bytes are taken from the system, smaller ones from the heap."""
 
+_PRIVATE: Final[dict[str, int]] = (
+    {"flags": mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS} if hasattr(mmap, "MAP_PRIVATE") else {}
+)
+"""Python's default would share the pages with forked children, which could then write in them."""
+
 
 def lasting(shape: tuple[int, ...], dtype: type[np.generic]) -> NDArray[np.generic]:
     """An array that will outlive the call: it gets pages of its own, and gives them back.
@@ -75,7 +80,7 @@ def lasting(shape: tuple[int, ...], dtype: type[np.generic]) -> NDArray[np.gener
     size = math.prod(shape) * np.dtype(dtype).itemsize
     if size < LASTING:
         return np.empty(shape, dtype)
-    return np.frombuffer(mmap.mmap(-1, size), dtype).reshape(shape)
+    return np.frombuffer(mmap.mmap(-1, size, **_PRIVATE), dtype).reshape(shape)
 
 
 _lock = threading.Lock()
