@@ -7,7 +7,7 @@ all chunks at once but for T / C small ones that carry the state along.
 
 Formula (one chunk; L_i sums its log decays up to token i; S the state before it; c the scale)
     A_ij = beta_i e^(L_i - L_j) k_i . k_j   (j < i)      P_ij = c e^(L_i - L_j) q_i . k_j   (j <= i)
-    (I + A) [X, Y] = [beta V, beta e^L K]                U = X - Y S        what is really written
+    [X, Y] = (I + A)^-1 [beta V, beta e^L K]             U = X - Y S        what is really written
     O = c e^L (Q S) + P U                                S <- e^(L_last) S + K^T (e^(L_last - L) U)
 
 Shapes
@@ -144,7 +144,7 @@ def delta_chunked(
     Returns:
         o [B, H, T, E] in the dtype of v, and the state after the last token.
 
-    Cost: per token and value head 6 D E FLOPs with the state and about C (D + 2 E) within the
+    Cost: per token and value head 6 D E FLOPs with the state and C (C + 2 D + 4 E) within the
     chunk, and 4 C D per key head; memory O(T (C + D + E)) per head.
     """
     B, G, T, D = q.shape
@@ -154,35 +154,36 @@ def delta_chunked(
         state = torch.zeros(B, H, D, E, dtype=wide, device=v.device)
     count = math.ceil(T / chunk)
     pad = count * chunk - T
-    # Axes: batch, key head, its value heads, chunk, token, width. Tokens of padding write nothing.
-    q, k = (
-        functional.pad(x.to(wide), (0, 0, 0, pad)).view(B, G, 1, count, chunk, D) for x in (q, k)
-    )
-    v = functional.pad(v.to(wide), (0, 0, 0, pad)).view(B, G, H // G, count, chunk, E)
-    beta, g = (
-        functional.pad(x, (0, pad)).view(B, G, H // G, count, chunk, 1)
-        for x in (beta.to(wide), g.double())
-    )
-    logs = g.clamp(min=LOWEST).cumsum(-2)
+
+    def chunks(x: torch.Tensor, heads: int) -> torch.Tensor:
+        """[B, h, T, w] as [chunk, batch, key head, its value heads, token, w], tokens of 0 behind.
+
+        With the chunk first, what a step takes lies in one piece of memory.
+        """
+        whole = functional.pad(x, (0, 0, 0, pad)).view(B, G, heads // G, count, chunk, x.shape[-1])
+        return whole.permute(3, 0, 1, 2, 4, 5).contiguous()
+
+    q, k = (chunks(x.to(wide), G) for x in (q, k))
+    v, beta = chunks(v.to(wide), H), chunks(beta.to(wide)[..., None], H)
+    logs = chunks(g.double()[..., None], H).clamp(min=LOWEST).cumsum(-2)
     decay, left = logs.to(wide).exp(), (logs[..., -1:, :] - logs).to(wide).exp()
-    between = (logs - logs.mT).to(
-        wide
-    )  # between[i, j] > 0 above the diagonal, which nobody may see
+    between = (logs - logs.mT).to(wide)  # above 0 right of the diagonal, where nobody may look
     later = torch.ones(chunk, chunk, dtype=torch.bool, device=v.device).triu(1)
     fade = between.masked_fill(later, -torch.inf).exp()
     fixes = beta * fade * (k @ k.mT)  # the solver reads what is below the diagonal alone
-    reads = scale * fade * (q @ k.mT)
-    plain, known = (
-        torch.linalg.solve_triangular(fixes, side, upper=False, unitriangular=True)
-        for side in (beta * v, (beta * decay) * k)
+    # An inverse has C columns, which is fewer than the D + E of both sides; its numbers stay small,
+    # for they are products of corrections, none of which makes a state longer.
+    inverse = torch.linalg.solve_triangular(
+        fixes, torch.eye(chunk, dtype=wide, device=v.device), upper=False, unitriangular=True
     )
-    asks, gives = scale * decay * q, (left * k).mT
+    plain, known = inverse @ (beta * v), inverse @ ((beta * decay) * k)
+    asks, gives, reads = scale * decay * q, (left * k).mT, scale * fade * (q @ k.mT)
     state = state.reshape(B, G, H // G, D, E)
     outputs: list[torch.Tensor] = []
     for n in range(count):
-        writes = plain[..., n, :, :] - known[..., n, :, :] @ state
-        outputs.append(asks[..., n, :, :] @ state + reads[..., n, :, :] @ writes)
-        state = decay[..., n, -1:, :] * state + gives[..., n, :, :] @ writes
+        writes = plain[n] - known[n] @ state
+        outputs.append(asks[n] @ state + reads[n] @ writes)
+        state = decay[n, ..., -1:, :] * state + gives[n] @ writes
     if not outputs:
         return v.new_zeros(B, H, 0, E, dtype=kind), state.reshape(B, H, D, E)
     o = torch.stack(outputs, 3).view(B, H, count * chunk, E)[:, :, :T]

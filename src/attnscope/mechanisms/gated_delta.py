@@ -313,7 +313,7 @@ class GatedDeltaNet(nn.Module):
         flops = dense = 6 * H * D * E * tokens
         if tokens != 1:
             padded = math.ceil(tokens / CHUNK) * CHUNK
-            pairs = CHUNK * (4 * G * D + H * (D + E) + 2 * H * E)
+            pairs = CHUNK * (4 * G * D + H * (CHUNK + 2 * (D + E) + 2 * E))
             dense = padded * (6 * H * D * E + pairs)
         kept = sum(shape.kept_bytes(dtype))
         return Counts(
