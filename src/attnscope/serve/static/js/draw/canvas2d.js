@@ -1,0 +1,173 @@
+// @ts-check
+/**
+ * Draws tiles with Canvas2D, where there is no WebGL2: the same pictures, coloured by the processor.
+ *
+ * The idea: a tile is coloured once per look into a small canvas, one pixel per cell, and that is
+ * drawn enlarged without smoothing.
+ *
+ * Units: device pixels, y downwards, as in webgl.js.
+ */
+
+import { paletteTable } from "./palettes.js";
+import { colourIndex, isRatio } from "./scale.js";
+
+/** @typedef {import("../types.js").Tile} Tile */
+/** @typedef {import("./drawing.js").Drawing} Drawing */
+/** @typedef {import("./drawing.js").Item} Item */
+/** @typedef {import("./drawing.js").Picture} Picture */
+/** @typedef {import("./drawing.js").TileItem} TileItem */
+/** @typedef {{canvas: HTMLCanvasElement, look: string, used: number}} Coloured */
+
+const KEEP = 160;
+
+/**
+ * The colours of a tile's cells, four bytes each; masked cells are clear.
+ * @param {Tile} tile
+ * @param {{look: import("./scale.js").Look, norms: Float32Array | null, gain: number}} how
+ * @returns {Uint8ClampedArray}
+ */
+export function colourCells(tile, { look, norms, gain }) {
+  const plane = /** @type {Float32Array} */ (look.plane === "max" && tile.level ? tile.max : tile.mean);
+  const table = paletteTable(look.palette);
+  const pixels = new Uint8ClampedArray(4 * plane.length);
+  for (let i = 0; i < plane.length; i++) {
+    if (!(plane[i] >= 0)) continue;
+    const colour = 3 * colourIndex(look, plane[i] * gain, norms ? norms[i] : 1);
+    pixels[4 * i] = table[colour];
+    pixels[4 * i + 1] = table[colour + 1];
+    pixels[4 * i + 2] = table[colour + 2];
+    pixels[4 * i + 3] = 255;
+  }
+  return pixels;
+}
+
+/**
+ * @implements {Drawing}
+ */
+export class CanvasDrawing {
+  /**
+   * @param {HTMLCanvasElement} canvas
+   * @param {CanvasRenderingContext2D} context
+   */
+  constructor(canvas, context) {
+    this.name = /** @type {const} */ ("canvas2d");
+    this.canvas = canvas;
+    this.context = context;
+    /** @type {Map<string, Coloured>} */
+    this.coloured = new Map();
+    /** @type {WeakMap<Tile, number>} */
+    this.numbers = new WeakMap();
+    this.count = 0;
+    this.frame = 0;
+    this.left = 0;
+  }
+
+  /**
+   * @param {Picture} picture
+   * @returns {number}  how many tiles are still to be coloured: draw again
+   */
+  draw(picture) {
+    const { context, canvas } = this;
+    this.frame += 1;
+    this.left = picture.budget;
+    context.setTransform(1, 0, 0, 1, 0, 0);
+    context.fillStyle = `rgb(${picture.paper.join(" ")})`;
+    context.fillRect(0, 0, canvas.width, canvas.height);
+    context.imageSmoothingEnabled = false;
+    let waiting = 0;
+    for (const item of picture.items) waiting += this.item(item, picture);
+    if (this.coloured.size > KEEP) {
+      for (const [key, one] of this.coloured) if (one.used < this.frame) this.coloured.delete(key);
+    }
+    return waiting;
+  }
+
+  /**
+   * @param {Item} item
+   * @param {Picture} picture
+   * @returns {number}
+   */
+  item(item, picture) {
+    const { context } = this;
+    const [left, top, right, bottom] = item.box;
+    context.save();
+    context.beginPath();
+    context.rect(left, top, right - left, bottom - top);
+    context.clip();
+    let waiting = 0;
+    if (item.kind === "missing") this.hatch(item.box, picture);
+    else if (item.kind === "pending") {
+      context.fillStyle = `rgb(${picture.ink.join(" ")} / 10%)`;
+      context.fillRect(left, top, right - left, bottom - top);
+    } else {
+      const coloured = this.colour(item, picture);
+      if (coloured) this.enlarge(item, coloured);
+      else waiting = 1;
+    }
+    context.restore();
+    if (waiting && item.kind === "values" && item.standIn) waiting += this.item(item.standIn, picture);
+    return waiting;
+  }
+
+  /**
+   * @param {TileItem} item
+   * @param {HTMLCanvasElement} coloured
+   */
+  enlarge(item, coloured) {
+    const { context } = this;
+    const { cell, origin } = item;
+    if (item.swapped) context.setTransform(0, cell, cell, 0, origin[0], origin[1]);
+    else context.setTransform(cell, 0, 0, cell, origin[0], origin[1]);
+    context.drawImage(coloured, 0, 0);
+    context.setTransform(1, 0, 0, 1, 0, 0);
+  }
+
+  /**
+   * @param {TileItem} item
+   * @param {Picture} picture
+   * @returns {HTMLCanvasElement | null}
+   */
+  colour({ tile, norms, gain, must }, { look }) {
+    const used = isRatio(look.scale) ? norms : null;
+    const number = this.numbers.get(tile) ?? this.count++;
+    this.numbers.set(tile, number);
+    const key = `${number} ${gain}`;
+    const how = `${JSON.stringify(look)} ${used !== null}`;
+    const found = this.coloured.get(key);
+    if (found && found.look === how) {
+      found.used = this.frame;
+      return found.canvas;
+    }
+    if (this.left <= 0 && !must) return null;
+    this.left -= 1;
+    const canvas = found?.canvas ?? this.canvas.ownerDocument.createElement("canvas");
+    canvas.width = tile.width;
+    canvas.height = tile.height;
+    const image = new ImageData(tile.width, tile.height);
+    image.data.set(colourCells(tile, { look, norms: used, gain }));
+    canvas.getContext("2d")?.putImageData(image, 0, 0);
+    this.coloured.set(key, { canvas, look: how, used: this.frame });
+    return canvas;
+  }
+
+  /**
+   * @param {[number, number, number, number]} box
+   * @param {Picture} picture
+   */
+  hatch([left, top, right, bottom], { ink, dot }) {
+    const { context } = this;
+    const step = 8 * dot;
+    context.strokeStyle = `rgb(${ink.join(" ")} / 55%)`;
+    context.lineWidth = 1.06 * dot; // the shader's stripes are 1.5 wide along x
+    context.beginPath();
+    for (let sum = Math.floor((left + top) / step) * step + 0.75 * dot; sum < right + bottom; sum += step) {
+      context.moveTo(sum - bottom, bottom);
+      context.lineTo(sum - top, top);
+    }
+    context.stroke();
+  }
+
+  dispose() {
+    this.coloured.clear();
+  }
+}
