@@ -15,7 +15,7 @@ import time
 import warnings
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import torch
 
@@ -46,6 +46,7 @@ def capture(
     local: int = 8,
     sink_keys: int = 1,
     name: str | None = None,
+    progress: Progress | None = None,
 ) -> Trace | list[Trace]:
     """Run a model and keep its attention.
 
@@ -66,6 +67,7 @@ def capture(
         pool: whether the pooled map is kept, which the zooming picture starts from.
         local, sink_keys: the parameters of `local_mass` and `sink_mass`.
         name: what the trace calls the model.
+        progress: told of each layer, or of each token's id when a single text is generated from.
 
     Returns:
         The trace; a list of them where the batch holds several sequences (saved as save/000,
@@ -105,11 +107,40 @@ def capture(
         sink_keys=sink_keys, layers=None if layers is None else frozenset(layers),
     )  # fmt: skip
     run = _Run(model, tokenizer, prompt, wanted, mode, generate, name or _name(model), about)
+    run.progress = progress
     return run.traces(None if save is None else Path(save), overwrite=overwrite)
+
+
+class Progress(Protocol):
+    """Hears how far a capture is."""
+
+    def layer(self, done: int, total: int) -> None:
+        """So many of the model's layers are watched (and written, where the trace is saved)."""
+
+    def token(self, done: int, total: int, token: int) -> None:
+        """So many tokens are generated; the last has this id."""
+
+
+class _Tokens:
+    """What `generate` hands its tokens to as they come: the prompt first, then one at a time."""
+
+    def __init__(self, progress: Progress, total: int) -> None:
+        self.progress, self.total, self.done = progress, total, -1
+
+    def put(self, value: torch.Tensor) -> None:
+        """One step; the token after the last is only foretold, and is not told."""
+        self.done += 1
+        if 0 < self.done <= self.total:
+            self.progress.token(self.done, self.total, int(value.reshape(-1)[-1]))
+
+    def end(self) -> None:
+        """Nothing more comes."""
 
 
 class _Run:
     """One capture: what goes in, and how the traces come out."""
+
+    progress: Progress | None = None
 
     def __init__(
         self, model: Any, tokenizer: Any, prompt: Prompt, wanted: Wanted, mode: str,
@@ -124,6 +155,7 @@ class _Run:
         paths: list[Path | None] = [None] * count
         if save is not None:
             paths = [save] if count == 1 else [save / f"{n:03d}" for n in range(count)]
+        total = layer_count(self.model.config.get_text_config())
         with contextlib.ExitStack() as stack:
             outs = [_Out(self._header(), path, overwrite=overwrite) for path in paths]
             for out in outs:
@@ -132,6 +164,8 @@ class _Run:
             def add(index: int, records: list[LayerRecord]) -> None:
                 for out, record in zip(outs, records, strict=True):
                     out.add(record, pool=self.wanted.pool)
+                if self.progress is not None:
+                    self.progress.layer(len(outs[0].seen), total)
 
             watch = Watch(
                 self.model, self.wanted, mode=self.mode, sequences=self.prompt.sequences,
@@ -181,11 +215,14 @@ class _Run:
                 "generate: packed or right-padded sequences cannot grow; pad at the left"
             )
         mask = prompt.mask if prompt.mask is not None else torch.ones_like(prompt.ids)
+        single = self.progress is not None and len(prompt.ids) == 1
+        streamer = _Tokens(self.progress, self.generate) if single and self.progress else None
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # about unset options of generation, which we set here
             ids = self.model.generate(
                 prompt.ids, attention_mask=mask, max_new_tokens=self.generate + 1,
-                do_sample=False, num_beams=1, pad_token_id=_ends(self.model, self.tokenizer)[0],
+                do_sample=False, num_beams=1, streamer=streamer,
+                pad_token_id=_ends(self.model, self.tokenizer)[0],
             )  # fmt: skip
         return ids[:, :-1], ids[:, -1]
 
