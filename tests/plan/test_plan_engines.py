@@ -7,6 +7,8 @@ import pytest
 from attnscope.plan import from_config, read
 from attnscope.plan.engines import allocations, llamacpp, sglang, vllm
 from attnscope.plan.engines import transformers as hf
+from attnscope.plan.find import built_in_names
+from attnscope.plan.numbers import FORMATS
 
 MIB = 2**20
 
@@ -17,7 +19,13 @@ MIB = 2**20
         ("gemma-3-27b", 32_768, vllm.Options(), 7_222_067_200),
         ("gemma-3-27b", 32_768, vllm.Options(batched=2048), 4_202_168_320),
         ("gemma-3-27b", 32_768, vllm.Options(hybrid=False), 16_642_998_272),
+        ("mistral-7b-v0.1", 32_768, vllm.Options(), 1_612_709_888),
         ("mistral-7b-v0.1", 32_768, vllm.Options(hybrid=False), 1_612_709_888),
+        ("mistral-7b-v0.1", 32_768, vllm.Options(batched=2048), 807_403_520),
+        ("llama-3-8b", 1_000, vllm.Options(), 63 * 16 * 131_072),
+        ("llama-3-8b", 1_000, vllm.Options(block=64), 16 * 64 * 131_072),
+        ("deepseek-v3", 1_000, vllm.Options(), 63 * 16 * 61 * 576 * 2),
+        ("deepseek-v3.2", 1_000, vllm.Options(), 63 * 16 * 61 * (576 * 2 + 132)),
         ("qwen3.8-27b", 262_144, vllm.Options(), 17_366_515_712),
         ("qwen3.8-27b", 16, vllm.Options(), 205_520_896),
         ("qwen3.8-27b", 16, vllm.Options(mamba_mode="align"), 359_661_568),
@@ -35,6 +43,7 @@ def test_vllm_to_the_byte(name: str, context: int, options: vllm.Options, size: 
         ("gemma-2-9b", vllm.Options(), 1.22),
         ("gemma-3-27b", vllm.Options(), 2.31),
         ("gemma-3-27b", vllm.Options(batched=2048), 1.35),
+        ("gemma-3-27b", vllm.Options(hybrid=False), 5.33),
     ],
 )
 def test_vllm_against_the_logical_size(name: str, options: vllm.Options, times: float) -> None:
@@ -77,6 +86,57 @@ def test_vllms_blocks_of_hybrids(config: dict[str, object] | None, block: int) -
     model = read("qwen3-next-80b-a3b") if config is None else from_config(config)
     found = vllm.allocate(model, context=10_000)
     assert f"(block {block})" in found.formula
+
+
+def test_vllms_page_of_a_hybrid_is_padded_to_its_state() -> None:
+    """3,207,168 B of state in a page of 784 tokens; with `all` a state per block."""
+    model = read("qwen3.8-27b")
+    found = vllm.allocate(model, context=262_144)
+    assert "16 layers a group, page 3,211,264 B (block 784)" in found.formula
+    state = next(one for one in vllm.specs(model.layers[0], FORMATS["bf16"], FORMATS["bf16"]))
+    assert state.state == 3_207_168
+    every = vllm.allocate(model, context=784 * 10, options=vllm.Options(mamba_mode="all"))
+    assert every.size == 16 * 3_211_264 * 4 * 10
+
+
+def test_vllms_chunks_have_no_block_more() -> None:
+    """ceil(min(chunk + batched, T) / block): a window's W - 1 and spare block are not there."""
+    chunked = from_config(
+        {"model_type": "llama4_text", "hidden_size": 64, "num_hidden_layers": 4, "head_dim": 16,
+         "num_attention_heads": 4, "num_key_value_heads": 2, "attention_chunk_size": 8192,
+         "no_rope_layers": [1, 1, 1, 1]}
+    )  # fmt: skip
+    page = 4 * 16 * 2 * 2 * 16 * 2
+    for tokens, blocks in ((1_000, 63), (100_000, 1024)):
+        assert vllm.allocate(chunked, context=tokens).size == blocks * page
+
+
+@pytest.mark.parametrize("name", ["gemma-3-27b", "qwen3.8-27b", "deepseek-v3.2", "llama-3-8b"])
+def test_the_longest_request_in_vllms_pool(name: str) -> None:
+    """It fits, and one token more does not; a whole block later at the latest."""
+    model = read(name)
+    for available in (5 * 10**9, 30 * 10**9 + 7):
+        found = vllm.longest(model, available)
+        assert found is not None
+        sizes = [vllm.allocate(model, context=found + more).size or 0 for more in (0, 1)]
+        assert sizes[0] <= available < sizes[1]
+    assert vllm.longest(read("mistral-7b-v0.1"), 2 * 10**9) is None
+    assert vllm.longest(model, 100) == 0
+    with pytest.raises(NotImplementedError, match="compressed"):
+        vllm.longest(read("deepseek-v4-flash"), 10**9)
+
+
+def test_sglang_divides_what_there_is() -> None:
+    """Full and sliding tokens share by the ratio; states take 0.9 of 1.9 parts, less a slot."""
+    full, sliding = 81_920, 52 * 8192
+    tokens, part = sglang.mixed_tokens(10**10, full, sliding, page=64)
+    assert tokens == int(10**10 / (full + 0.8 * sliding)) // 64 * 64
+    assert part == int(tokens * 0.8) // 64 * 64
+    assert tokens * full + part * sliding <= 10**10
+    assert tokens % 64 == part % 64 == 0
+    slot = 150_994_944 + 2_949_120
+    assert sglang.state_slots(19 * slot, slot) == 8
+    assert sglang.state_slots(slot, slot) == 0
 
 
 def test_what_vllm_does_not_keep_is_a_reason_and_no_number() -> None:
@@ -165,8 +225,58 @@ def test_transformers_views_and_storage() -> None:
     assert hf.held_bytes(one, 1001) == 2 * 130_048
 
 
+FOREIGN = ("deepseek-v4.1-flash", "kimi-k2")
+"""Of a type that the library has not."""
+
+
+@pytest.mark.parametrize("name", sorted(set(built_in_names()) - set(FOREIGN)))
+def test_quantised_caches_are_those_that_the_library_makes(name: str) -> None:
+    """Its QuantizedCache refuses models whose layers are not all full; so there is no number."""
+    transformers = pytest.importorskip("transformers")
+    model = read(name)
+    drop = ("architectures", "torch_dtype", "dtype", "model_type")
+    fields = {k: v for k, v in model.fields.items() if v is not None and k not in drop}
+    config = transformers.AutoConfig.for_model(model.architecture, **fields)
+    found = hf.allocate(model, context=10, kv_dtype="fp8")
+    try:
+        transformers.QuantizedCache("fp8", config)
+    except ValueError:
+        assert found.size is None
+        assert "full layers alone" in found.formula
+    else:
+        assert found.size == model.bytes_at(10, kv_dtype="fp8")
+
+
+def test_an_fp8_cache_weighs_what_is_said() -> None:
+    torch = pytest.importorskip("torch")
+    transformers = pytest.importorskip("transformers")
+    sizes = {"hidden_size": 64, "num_hidden_layers": 2, "num_attention_heads": 4,
+             "num_key_value_heads": 2, "head_dim": 16}  # fmt: skip
+    cache = transformers.QuantizedCache("fp8", transformers.LlamaConfig(**sizes))
+    for tokens in (30, 1, 1):
+        states = torch.ones(3, 2, tokens, 16, dtype=torch.bfloat16)
+        for layer in range(2):
+            cache.update(states, states, layer)
+    held = sum(
+        one[0].untyped_storage().nbytes()
+        for layer in cache.layers
+        for one in (layer._quantized_keys, layer._quantized_values)
+    )
+    found = hf.allocate(
+        from_config({"model_type": "llama", **sizes}), context=32, batch=3, kv_dtype="fp8"
+    )
+    assert found.size == held
+
+
+def test_transformers_caches_are_in_the_activations_format() -> None:
+    model = read("llama-3-8b")
+    assert hf.allocate(model, context=10, kv_dtype="fp32").size is None
+    assert hf.allocate(model, context=10, dtype="fp32").size == 2 * model.bytes_at(10)
+    assert "127 more wait" in hf.allocate(model, context=10, kv_dtype="int4").formula
+
+
 def test_transformers_answers_for_its_own_families_alone() -> None:
-    for name in ("deepseek-v4.1-flash", "kimi-k2"):
+    for name in FOREIGN:
         found = hf.allocate(read(name), context=100)
         assert found.size is None
         assert "no model type" in found.formula

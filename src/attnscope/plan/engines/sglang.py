@@ -11,9 +11,13 @@ Formulas (page p, T tokens of each of B requests)
     MLA        576 * bytes a token; fp8 with an indexer 656 B; the indexer 132 B for each own one
     states     (B + 1) * state; K - 1 taps of a convolution
 
+and the other way round, from the bytes that there are (r = 0.9)
+    tokens     floor(bytes / (full + ratio * sliding)), down to a page; sliding: ratio * tokens, too
+    slots      floor((bytes * r / (1 + r) - state) / state), and one more for padding
+
 Units: bytes.
 
-Not here: how SGLang divides a device's memory (pool_tokens has its rounding).
+Not here: what is left of a device for the pools.
 """
 
 from __future__ import annotations
@@ -45,6 +49,31 @@ def pool_tokens(available: int, cell: int, page: int = 1) -> int:
     64
     """
     return available // cell // page * page
+
+
+def mixed_tokens(
+    available: int, full: int, sliding: int, *, page: int = 1, ratio: float = 0.8
+) -> tuple[int, int]:
+    """Tokens of the full and of the sliding pool in `available` bytes.
+
+    >>> mixed_tokens(1800, 10, 10)
+    (100, 80)
+    """
+    tokens = math.floor(available / (full + ratio * sliding)) // page * page
+    return tokens, math.floor(tokens * ratio / page) * page
+
+
+def state_slots(available: int, state: int, *, share: float = 0.9) -> int:
+    """Requests whose states SGLang makes room for, of `available` bytes in all.
+
+    Args:
+        share: bytes for states to bytes for keys and values.
+
+    >>> state_slots(1900, 100)
+    8
+    """
+    budget = math.floor(available * share / (1 + share))
+    return max((budget - state) // state, 0)
 
 
 def cells(layers: list[Spec]) -> tuple[int, int, int]:

@@ -1,9 +1,10 @@
-"""What `DynamicCache` of transformers holds. Describes: transformers 5.24, measured.
+"""What a cache of transformers holds. Describes: transformers 5.24, measured.
 
 The idea: each layer grows by concatenation, so a full layer holds exactly its tokens. A sliding or
 chunked layer keeps W - 1 of them (the present token makes W). Linear layers keep K taps of a
 convolution, and a float32 state. A prefill longer than the window leaves the sliding layers as
-views of the whole prefill until the next step, so the peak is above what is held.
+views of the whole prefill until the next step, so the peak is above what is held. `DynamicCache`
+keeps what the model computes; in fewer bits there is `QuantizedCache`, for full layers alone.
 
 Formulas
     held(T)     full: T; sliding: min(T, W - 1); states once
@@ -11,7 +12,7 @@ Formulas
 
 Units: bytes.
 
-Not here: StaticCache, offloading.
+Not here: StaticCache, offloading, the tokens that QuantizedCache keeps as they are until 128 wait.
 """
 
 from __future__ import annotations
@@ -25,6 +26,11 @@ from attnscope.plan.fields import library_defaults
 from attnscope.plan.model import Layer, Model, Store
 
 VERSION: Final = "transformers 5.24"
+QUANTISED: Final = frozenset(("fp8", "int8", "int4"))
+QUANTISABLE: Final = frozenset(("full", "mla"))
+"""Kinds of layers that `QuantizedCache` takes: those that the library calls full_attention."""
+WAITING: Final = 127
+"""Tokens that it may keep unquantised; fp8 has none of them."""
 
 
 def held_stores(layer: Layer) -> tuple[Store, ...]:
@@ -93,9 +99,30 @@ def allocate(
     if read_from_config and model.architecture not in library_defaults()["types"]:
         reason = f"{VERSION} has no model type {model.architecture} of its own"
         return Allocation("transformers", VERSION, None, reason)
+    cache, plain = formats(model, dtype, kv_dtype)
+    if cache.name in QUANTISED:
+        return _quantised(model, context, batch=batch, dtype=dtype, name=cache.name)
+    if cache.bits != plain.bits:
+        reason = f"its cache is in the activations' {plain.name}, not in {cache.name}"
+        return Allocation("transformers", VERSION, None, reason)
     held = held_bytes(model, context, batch=batch, dtype=dtype, kv_dtype=kv_dtype)
     peak = prefill_storage(model, context, batch=batch, dtype=dtype, kv_dtype=kv_dtype)
     formula = "full layers hold T tokens, sliding layers min(T, W - 1), states once"
     if peak != held:
         formula += f"; {peak:,} B of storage right after one prefill of all tokens"
     return Allocation("transformers", VERSION, held, formula, (("after prefill", peak),))
+
+
+def _quantised(
+    model: Model, context: int, *, batch: int, dtype: str | None, name: str
+) -> Allocation:
+    """What `QuantizedCache` holds right after a prefill, where it takes the model."""
+    others = sorted({layer.kind for layer in model.layers} - QUANTISABLE)
+    if others:
+        reason = f"its QuantizedCache takes full layers alone, not {', '.join(others)}"
+        return Allocation("transformers", VERSION, None, reason)
+    held = held_bytes(model, context, batch=batch, dtype=dtype, kv_dtype=name)
+    formula = f"full layers hold T tokens in {name}"
+    if name != "fp8":
+        formula += f" after a prefill; then up to {WAITING} more wait unquantised"
+    return Allocation("transformers", VERSION, held, formula, (("after prefill", held),))

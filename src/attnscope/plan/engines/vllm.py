@@ -14,10 +14,11 @@ Formulas (block b tokens, window W, at most m tokens batched, length T)
     chunked    ceil(min(W + m, T) / b) blocks
     state      1 block (2 in mode "align", ceil(T / b) in mode "all"); K - 1 taps of a convolution
     request    group_size * page * sum of the groups' blocks
+    longest    the largest T whose request is within what the pool has, by bisection
 
 Units: bytes.
 
-Not here: the pool's size (what is left of the device), parallelism over devices.
+Not here: what is left of a device for the pool, parallelism over devices.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ import math
 from dataclasses import dataclass
 from typing import Final, Literal
 
-from attnscope.plan.bytes import formats
+from attnscope.plan.bytes import LARGEST, formats
 from attnscope.plan.engines.allocation import Allocation
 from attnscope.plan.model import Layer, Model, Store
 from attnscope.plan.numbers import Format
@@ -156,6 +157,38 @@ def request_bytes(layers: list[Spec], tokens: int, options: Options) -> tuple[in
         said.append(f"{groups} group{'s' * (groups > 1)} of {spec.sort} x {blocks:,} blocks")
     text = f"{size} layers a group, page {page:,} B (block {block}): " + ", ".join(said)
     return size * page * total, text
+
+
+def longest(
+    model: Model,
+    available: int,
+    *,
+    dtype: str | None = None,
+    kv_dtype: str | None = None,
+    options: Options | None = None,
+) -> int | None:
+    """The longest request that a pool of `available` bytes holds; None where every one fits.
+
+    Raises:
+        NotImplementedError: a layout in vLLM that is not described here.
+
+    >>> from attnscope.plan import read
+    >>> longest(read("llama-3-8b"), 131_072 * 1000)
+    992
+    """
+    cache, plain = formats(model, dtype, kv_dtype)
+    layers = [one for layer in model.layers for one in specs(layer, cache, plain)]
+
+    def fits(tokens: int) -> bool:
+        return request_bytes(layers, tokens, options or Options())[0] <= available
+
+    low, high = 0, LARGEST
+    if fits(high):
+        return None
+    while low < high:
+        middle = (low + high + 1) // 2
+        low, high = (middle, high) if fits(middle) else (low, middle - 1)
+    return low
 
 
 def _uniform(sorts: dict[Spec, int], tokens: int, options: Options) -> tuple[int, str]:
