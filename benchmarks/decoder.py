@@ -7,6 +7,7 @@ and do not stop at an end.
 
     python benchmarks/decoder.py                    both models
     python benchmarks/decoder.py --model smollm2 --quick
+    python benchmarks/decoder.py --model smollm2 --prompts 128,2048
 
 The texts agree, or part at a tie of the logits: the tests that run first say so for 200 tokens.
 """
@@ -95,15 +96,19 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--model", choices=["smollm2", "gemma3"])
     parser.add_argument("--quick", action="store_true")
+    parser.add_argument("--prompts", help="prefill of these lengths alone")
     parser.add_argument("--pairs", type=int, default=5)
     given = parser.parse_args()
     names = [given.model] if given.model else ["smollm2", "gemma3"]
     tests = ["decoder/test_decoder_logits.py", "decoder/test_decoder_generate.py"]
-    if not given.quick:
+    if not (given.quick or given.prompts):
         tests.append("decoder/test_decoder_real.py")
     require(*tests)
+    cases = QUICK if given.quick else CASES
+    if given.prompts:
+        cases = tuple(("prefill", int(length), 1) for length in given.prompts.split(","))
     for name in names:
-        measure(name, QUICK if given.quick else CASES, pairs=given.pairs)
+        measure(name, cases, pairs=given.pairs)
 
 
 if __name__ == "__main__":

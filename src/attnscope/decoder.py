@@ -69,7 +69,7 @@ Watch = Callable[[int, Seen], None]
 
 
 class RMSNorm(nn.Module):
-    """w * x / sqrt(mean x^2 + eps), with 1 + w where `offset` is 1."""
+    """w * x / sqrt(mean x^2 + eps), with 1 + w where `offset` is 1; rounded once."""
 
     def __init__(self, config: Config) -> None:
         super().__init__()
@@ -78,8 +78,11 @@ class RMSNorm(nn.Module):
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         """x [..., C]."""
-        weight = self.weight + self.offset if self.offset else self.weight
-        return functional.rms_norm(x, weight.shape, weight, self.eps)
+        if not self.offset:
+            return functional.rms_norm(x, self.weight.shape, self.weight, self.eps)
+        wide = x.to(torch.promote_types(x.dtype, torch.float32))  # 1 + w is no bfloat16 number
+        weight = self.weight.to(wide.dtype) + self.offset
+        return functional.rms_norm(wide, weight.shape, weight, self.eps).to(x.dtype)
 
 
 class GatedMLP(nn.Module):
@@ -203,10 +206,7 @@ class Decoder(nn.Module):
         Cost: 2 T FLOPs per weight, and attention's own; logits take 4 V bytes per token.
         """
         rows = self._rows(ids)
-        if caches is not None and len(caches) != len(self.layers):
-            raise ValueError(
-                f"caches: expected one for each of the {len(self.layers)} layers, got {len(caches)}"
-            )
+        self._one_for_each_layer(caches)
         if last is not None and last < 1:
             raise ValueError(f"last: expected at least 1 token, got {last}")
         return self._logits(rows, caches, last, watch)
@@ -236,9 +236,19 @@ class Decoder(nn.Module):
         cap = self.config.softcap
         return logits if cap is None else cap * torch.tanh(logits / cap)
 
+    def _one_for_each_layer(self, caches: Sequence[Cache] | None) -> None:
+        if caches is not None and len(caches) != len(self.layers):
+            raise ValueError(
+                f"caches: expected one for each of the {len(self.layers)} layers, got {len(caches)}"
+            )
+
     def _rows(self, ids: torch.Tensor | Sequence[int]) -> torch.Tensor:
         """Ids as int64 [B, T]."""
-        rows = torch.as_tensor(ids, device=self.norm.weight.device)
+        try:
+            rows = torch.as_tensor(ids, device=self.norm.weight.device)
+        except (TypeError, ValueError, RuntimeError):
+            what = repr(ids) if len(repr(ids)) <= 40 else type(ids).__name__
+            raise TypeError(f"ids: expected integers [T] or [B, T], got {what}") from None
         rows = rows[None] if rows.ndim == 1 else rows
         if rows.numel() == 0:
             raise ValueError("ids: expected at least one token, got none")
@@ -280,15 +290,18 @@ class Decoder(nn.Module):
 
         Raises:
             ValueError, TypeError: at once and not at the first token: a batch, ids that are none,
-                fewer than one token, or more than the model's context holds.
+                fewer than one token, more than the model's context holds, or other caches.
 
         Cost: a step reads every weight once.
         """
         rows = self._rows(ids)
         if rows.shape[0] != 1:
             raise ValueError(f"ids: expected one text, [T] or [1, T], got {list(rows.shape)}")
-        if tokens < 1:
-            raise ValueError(f"tokens: expected at least 1, got {tokens}")
+        if not isinstance(tokens, int) or tokens < 1:
+            raise ValueError(f"tokens: expected a whole number of at least 1, got {tokens}")
+        if not isinstance(sampling, Sampling | None):
+            raise TypeError(f"sampling: expected a Sampling or None, got {sampling!r}")
+        self._one_for_each_layer(caches)
         kept = self.new_caches() if caches is None else caches
         before, context = kept[0].length + rows.shape[1], self.config.context
         if context is not None and before + tokens > context:
