@@ -53,6 +53,23 @@ def test_a_flipped_bit_is_found_by_the_read_that_meets_it(tmp_path: Path) -> Non
             ask()
 
 
+def test_every_block_of_a_long_read_is_checked(tmp_path: Path) -> None:
+    case = Case(H=2, G=1, T=900, S=900, D=256)
+    arrays, _ = layer(case)
+    Trace.from_arrays(header(case), {0: arrays}).save(tmp_path / "t")
+    path = tmp_path / "t" / "layers/000.safetensors"
+    whole = path.read_bytes()
+    entry = open_trace(tmp_path / "t").layer(0).arrays.entry("q")
+    first, last = entry.offset // BLOCK, (entry.offset + entry.nbytes - 1) // BLOCK
+    assert last - first > 3
+    for block in range(first + 1, last):
+        data = bytearray(whole)
+        data[block * BLOCK + 5] ^= 1
+        path.write_bytes(data)
+        with pytest.raises(TraceError, match="the file is damaged"):
+            open_trace(tmp_path / "t").layer(0).array("q")
+
+
 def test_a_newer_version_says_so(tmp_path: Path) -> None:
     trace(Case()).save(tmp_path / "t")
     rewrite(tmp_path / "t", version=2, anything={"new": True})
