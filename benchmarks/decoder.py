@@ -2,8 +2,8 @@
 
 Whole calls of both, in turns: the prompt read for one token (prefill), and many tokens after a
 short prompt (decode) or a long one. Printed is the median of the pairs' ratios, with the smallest
-and the largest; below 1 the decoder is faster. Both run in float32 with the same threads, greedily,
-and do not stop at an end.
+and the largest; below 1 the decoder is faster, above it the exit status is 1. Both run in float32
+with the same threads, greedily, and do not stop at an end.
 
     python benchmarks/decoder.py                    both models
     python benchmarks/decoder.py --model smollm2 --quick
@@ -34,6 +34,7 @@ from attnscope.decoder import Decoder, load
 CASES = (("prefill", 128, 1), ("prefill", 512, 1), ("prefill", 2048, 1), ("decode", 16, 64),
          ("decode", 1024, 64))  # fmt: skip
 """What is measured, tokens of the prompt, tokens that follow."""
+GOAL = 1.0
 QUICK = (("prefill", 512, 1), ("decode", 16, 32))
 
 
@@ -73,8 +74,9 @@ def runs(
     return theirs, ours
 
 
-def measure(name: str, cases: tuple[tuple[str, int, int], ...], *, pairs: int) -> None:
-    """The rows of one model."""
+def measure(name: str, cases: tuple[tuple[str, int, int], ...], *, pairs: int) -> list[float]:
+    """The rows of one model; their ratios are returned."""
+    ratios = []
     decoder, model, tokenizer, seconds = opened(name)
     print(json.dumps({"model": name, **seconds}), flush=True)
     for kind, prompt, tokens in cases:
@@ -89,6 +91,8 @@ def measure(name: str, cases: tuple[tuple[str, int, int], ...], *, pairs: int) -
             "ours_tokens_per_s": round(work / (ratio.plain_s * ratio.median), 1),
         }  # fmt: skip
         print(json.dumps(row), flush=True)
+        ratios.append(ratio.median)
+    return ratios
 
 
 def main() -> None:
@@ -107,8 +111,9 @@ def main() -> None:
     cases = QUICK if given.quick else CASES
     if given.prompts:
         cases = tuple(("prefill", int(length), 1) for length in given.prompts.split(","))
-    for name in names:
-        measure(name, cases, pairs=given.pairs)
+    ratios = [ratio for name in names for ratio in measure(name, cases, pairs=given.pairs)]
+    if max(ratios) > GOAL:
+        sys.exit(f"expected at most {GOAL:g} times transformers' time, got {max(ratios):.3f}")
 
 
 if __name__ == "__main__":

@@ -3,7 +3,8 @@
 PyTorch's scaled_dot_product_attention gets what says the same: `is_causal`, `enable_gqa`, a dense
 band of booleans for the window, an extra key of zeros for a sink of logit 0. Masks and longer keys
 are made before the clock starts. Ours is timed giving the output alone, and giving all statistics
-too. Both run in turns; printed is the median of the pairs' ratios, ours over theirs.
+too. Both run in turns; printed is the median of the pairs' ratios, ours over theirs. Exits with 1
+where the output alone takes longer than PyTorch's.
 
     python benchmarks/mechanisms.py                    the table, 16 heads of 128
     python benchmarks/mechanisms.py --growth           how the time grows, with fitted exponents
@@ -34,6 +35,7 @@ from attnscope.capture.timing import interleaved
 from attnscope.core import attend
 
 HEADS, WIDTH, WINDOW = 16, 128, 512
+GOAL = 1.0
 CASES = ("causal", "gqa", "window", "sinks")
 
 
@@ -83,12 +85,13 @@ def case_of(kind: str, tokens: int) -> Case:
     return Case(mine, {**both, "is_causal": True})
 
 
-def compare(kind: str, tokens: int, *, pairs: int) -> None:
-    """Two lines of the table: the output alone, and with all statistics."""
+def compare(kind: str, tokens: int, *, pairs: int) -> float:
+    """Two lines: the output alone, whose ratio is returned, and with all statistics."""
     case = case_of(kind, tokens)
     gap = float((case.attend(watched=False) - case.sdpa()).abs().max())
     if gap > 1e-5:  # numbers near 1; some dozens of roundings
         sys.exit(f"{kind}: the two differ by {gap:.1e}, so they are not the same attention")
+    found = []
     for watched in (False, True):
         ratio = interleaved(
             lambda: case.sdpa(), lambda w=watched: case.attend(watched=w), pairs=pairs  # type: ignore[misc]
@@ -99,6 +102,8 @@ def compare(kind: str, tokens: int, *, pairs: int) -> None:
             "high": round(ratio.high, 3), "sdpa_ms": round(ratio.plain_s * 1e3, 2),
         }  # fmt: skip
         print(json.dumps(row), flush=True)
+        found.append(ratio.median)
+    return found[0]
 
 
 def growth(name: str, make: Callable[[int], Callable[[], Any]], sizes: list[int]) -> None:
@@ -165,9 +170,14 @@ def main() -> None:
             growth("prefill", prefill, [512, 1024, 2048, 4096])
             growth("decode", decode, [4096, 8192, 16384, 32768, 65536])
             return
-        for kind in given.cases.split(","):
-            for tokens in given.tokens.split(","):
-                compare(kind, int(tokens), pairs=given.pairs)
+        slow = {
+            (kind, tokens): ratio
+            for kind in given.cases.split(",")
+            for tokens in given.tokens.split(",")
+            if (ratio := compare(kind, int(tokens), pairs=given.pairs)) > GOAL
+        }
+    if slow:
+        sys.exit(f"expected at most {GOAL:g} times PyTorch's time, got {slow}")
 
 
 if __name__ == "__main__":

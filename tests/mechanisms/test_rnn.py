@@ -99,6 +99,24 @@ def test_packed_sequences_of_odd_lengths_are_torchs(kind: type[Recurrent]) -> No
 
 
 @each_kind
+def test_new_weights_are_drawn_as_torch_draws_them(kind: type[Recurrent]) -> None:
+    peer = theirs(kind, 5, 7)
+    torch.manual_seed(1)
+    for name, weight in kind(5, 7).named_parameters():
+        assert torch.equal(weight, peer.get_parameter(name)), name
+
+
+@each_kind
+def test_a_new_cache_is_as_wide_as_it_is_asked_to_be(kind: type[Recurrent]) -> None:
+    layer = kind(5, 7)
+    for asked, held in (
+        (None, torch.float32), (torch.bfloat16, torch.float32), (torch.float64, torch.float64),
+    ):  # fmt: skip
+        assert layer.new_cache(2, dtype=asked).state.dtype == held  # type: ignore[union-attr]
+    assert layer.double().new_cache().state.dtype == torch.float64  # type: ignore[union-attr]
+
+
+@each_kind
 def test_the_last_state_is_torchs(kind: type[Recurrent]) -> None:
     peer = theirs(kind)
     x = inputs(2, 9, 5)
