@@ -95,14 +95,15 @@ export class CanvasDrawing {
     context.rect(left, top, right - left, bottom - top);
     context.clip();
     let waiting = 0;
-    if (item.kind === "missing") this.hatch(item.box, picture);
-    else if (item.kind === "pending") {
-      context.fillStyle = `rgb(${picture.ink.join(" ")} / 10%)`;
-      context.fillRect(left, top, right - left, bottom - top);
-    } else {
+    if (item.kind === "values") {
       const coloured = this.colour(item, picture);
       if (coloured) this.enlarge(item, coloured);
       else waiting = 1;
+    } else if (item.kind === "missing") {
+      this.hatch(item.box, picture);
+    } else {
+      context.fillStyle = `rgb(${picture.ink.join(" ")} / 10%)`;
+      context.fillRect(left, top, right - left, bottom - top);
     }
     context.restore();
     if (waiting && item.kind === "values" && item.standIn) waiting += this.item(item.standIn, picture);

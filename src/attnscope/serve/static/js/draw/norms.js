@@ -42,6 +42,10 @@ export class Norms {
     this.shift = layer.keys - layer.queries;
     /** sums[d] = density(0) + ... + density(d - 1), so a run of distances is one difference */
     this.sums = expected ? cumulative(expected, layer.keys) : null;
+    /** how many tiles may be computed before the next frame */
+    this.allowance = Infinity;
+    /** whether something was put off: draw again */
+    this.owing = false;
     /** @type {Map<string, Map<number, number>>} expected of a cell by shape and distance */
     this.byDistance = new Map();
     /** @type {Float64Array | null} inverses[i] = sum of 1 / (keys seen) over queries before i */
@@ -71,7 +75,14 @@ export class Norms {
     const byName = this.known.get(tile) ?? new Map();
     this.known.set(tile, byName);
     const key = `${name} ${tile.level ? plane : "mean"}`;
-    const found = byName.get(key) ?? this.compute(tile, name, plane);
+    const known = byName.get(key);
+    if (known) return known;
+    if (this.allowance <= 0) {
+      this.owing = true;
+      return null;
+    }
+    this.allowance -= 1;
+    const found = this.compute(tile, name, plane);
     byName.set(key, found);
     return found;
   }

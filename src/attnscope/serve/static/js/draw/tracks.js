@@ -12,6 +12,7 @@
 
 import { TILE } from "../source/pyramid.js";
 import { fitText, textWidth } from "./shapes.js";
+import { roundUp } from "./scale.js";
 import { visibleLabel } from "./sections.js";
 
 /** @typedef {import("./shapes.js").Shape} Shape */
@@ -30,12 +31,14 @@ import { visibleLabel } from "./sections.js";
  */
 
 /** @typedef {{at: number, size: number}} Band   across the axis */
-/** @typedef {{ink: string, soft: string, line: string, accent: string, wash: string, surface: string, ground: string}} Style */
+/** @typedef {{ink: string, soft: string, line: string, accent: string, wash: string, sunken: string, surface: string, ground: string}} Style */
 
 /** A token is written where it has this many pixels. */
 export const LABEL_PIXELS = 12;
 const FONT = 12;
 const SMALL = 10;
+/** Room for the numbers of positions beside the map. */
+const NUMBERS = 30;
 
 /**
  * Pixel of a token's beginning.
@@ -126,13 +129,35 @@ export function sectionShapes(axis, band, { sections, style }) {
   sections.forEach(({ from, to, title }, at) => {
     if (to <= first || from > last) return;
     const bar = barOf(axis, [from, to], band);
-    if (at % 2) shapes.push({ kind: "rect", ...bar, fill: style.wash });
+    if (at % 2) shapes.push({ kind: "rect", ...bar, fill: style.sunken });
     const [begin] = pointOf(axis, bar.x, bar.y);
     const long = axis.standing ? bar.height : bar.width;
     const edge = axis.standing ? [[bar.x, bar.y], [bar.x + bar.width, bar.y]] : [[bar.x, bar.y], [bar.x, bar.y + bar.height]];
     if (alongOf(axis, from) >= axis.start) shapes.push({ kind: "line", points: /** @type {Point[]} */ (edge), stroke: style.line });
     shapes.push(...titleShapes(axis, band, { title, begin: axis.standing ? bar.y : begin, long, style }));
   });
+  return { kind: "group", clip: clipOf(axis, band), shapes };
+}
+
+/**
+ * Positions at round steps, right beside the map.
+ * @param {Axis} axis
+ * @param {Band} band
+ * @param {Style} style
+ * @returns {Shape}
+ */
+export function numberShapes(axis, band, style) {
+  const [first, last] = seenTokens(axis);
+  const step = Math.max(1, roundUp((axis.standing ? 48 : 80) / axis.pixels));
+  const edge = band.at + band.size;
+  /** @type {Shape[]} */
+  const shapes = [];
+  for (let token = Math.ceil(first / step) * step; token <= last; token += step) {
+    const along = alongOf(axis, token);
+    shapes.push({ kind: "line", points: [pointOf(axis, along, edge - 4), pointOf(axis, along, edge)], stroke: style.soft });
+    const [x, y] = axis.standing ? [edge - 7, Math.max(along, axis.start + 6)] : [Math.max(along, axis.start + 2), edge - 10];
+    shapes.push({ kind: "text", x, y, text: String(token), size: SMALL, fill: style.ink, anchor: axis.standing ? "end" : token ? "middle" : "start" });
+  }
   return { kind: "group", clip: clipOf(axis, band), shapes };
 }
 
@@ -144,7 +169,7 @@ export function sectionShapes(axis, band, { sections, style }) {
  * @returns {Shape[]}
  */
 function titleShapes(axis, band, { title, begin, long, style }) {
-  const [room, lines] = axis.standing ? [band.size - 10, long] : [long - 8, band.size];
+  const [room, lines] = axis.standing ? [band.size - 12 - NUMBERS, long] : [long - 8, band.size - 14];
   if (lines < SMALL + 3 || room < 26) return [];
   const most = Math.max(1, Math.min(4, Math.floor((lines - 6) / (SMALL + 3))));
   return wrap(title, room, most).map((text, at) => {

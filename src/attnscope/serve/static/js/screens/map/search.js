@@ -1,0 +1,151 @@
+// @ts-check
+/**
+ * Finding a piece of text among the tokens and going there.
+ *
+ * The idea: the labels are joined into one string with the place where each begins, so a word is found
+ * though it is cut into several tokens. Case and white space do not matter.
+ *
+ * Not here: what going there means (screen.js).
+ */
+
+import { h } from "../../parts/dom.js";
+
+/** @typedef {{from: number, to: number}} Hit   first and last token */
+
+export class Haystack {
+  /**
+   * @param {string[]} labels
+   * @param {number[]} spans   TokenTable.start: pieces of one character share its span, and count once
+   */
+  constructor(labels, spans) {
+    this.starts = new Uint32Array(labels.length + 1);
+    let text = "";
+    labels.forEach((label, at) => {
+      this.starts[at] = text.length;
+      if (at === 0 || spans[at] !== spans[at - 1]) text += fold(label);
+    });
+    this.starts[labels.length] = text.length;
+    this.text = text;
+  }
+
+  /**
+   * @param {string} needle
+   * @returns {Hit[]}
+   */
+  find(needle) {
+    const wanted = fold(needle);
+    /** @type {Hit[]} */
+    const hits = [];
+    if (!wanted.trim()) return hits;
+    for (let at = this.text.indexOf(wanted); at >= 0 && hits.length < 1000; at = this.text.indexOf(wanted, at + 1)) {
+      hits.push({ from: this.tokenAt(at), to: this.tokenAt(at + wanted.length - 1) });
+    }
+    return hits;
+  }
+
+  /**
+   * The token that a place in the text belongs to.
+   * @param {number} place
+   * @returns {number}
+   */
+  tokenAt(place) {
+    let [low, high] = [0, this.starts.length - 2];
+    while (low < high) {
+      const middle = (low + high + 1) >> 1;
+      if (this.starts[middle] <= place) low = middle;
+      else high = middle - 1;
+    }
+    return low;
+  }
+}
+
+/**
+ * Without case; every white space is a space. Keeps the length.
+ * @param {string} text
+ * @returns {string}
+ */
+export function fold(text) {
+  return [...text.replace(/\s/g, " ")].map((c) => (c.toLowerCase().length === c.length ? c.toLowerCase() : c)).join("");
+}
+
+export class SearchBox {
+  /**
+   * @param {object} options
+   * @param {import("../../types.js").App["t"]} options.t
+   * @param {(hit: Hit) => void} options.onGo
+   * @param {() => void} options.onClose
+   */
+  constructor({ t, onGo, onClose }) {
+    this.t = t;
+    this.onGo = onGo;
+    this.onClose = onClose;
+    this.input = h("input", { type: "search", "aria-label": t("map.search.label"), placeholder: t("map.search.placeholder") });
+    this.said = h("output", { class: "note" });
+    const step = (/** @type {number} */ by, /** @type {string} */ key, /** @type {string} */ sign) =>
+      h("button", { class: "quiet", type: "button", "aria-label": t(key), title: t(key), onclick: () => this.go(by) }, sign);
+    this.element = h("form", { class: "map-search", role: "search", hidden: true }, this.input, this.said,
+      step(-1, "map.search.before", "↑"), step(1, "map.search.next", "↓"));
+    /** @type {Haystack | null} */
+    this.hay = null;
+    /** @type {Hit[]} */
+    this.hits = [];
+    this.at = -1;
+    this.input.addEventListener("input", () => this.look());
+    this.element.addEventListener("submit", (event) => {
+      event.preventDefault();
+      this.go(1);
+    });
+    this.element.addEventListener("keydown", (event) => {
+      if (event.key === "Escape") this.close(event);
+      else if (event.key === "Enter" && event.shiftKey) this.before(event);
+    });
+  }
+
+  /** @param {import("../../types.js").TokenTable} tokens */
+  setTokens(tokens) {
+    this.hay = null;
+    this.tokens = tokens;
+  }
+
+  open() {
+    this.element.hidden = false;
+    this.input.focus();
+    this.input.select();
+  }
+
+  /** @param {Event} event */
+  close(event) {
+    event.preventDefault();
+    event.stopPropagation();
+    this.element.hidden = true;
+    this.onClose();
+  }
+
+  /** @param {Event} event */
+  before(event) {
+    event.preventDefault();
+    this.go(-1);
+  }
+
+  look() {
+    this.hay ??= new Haystack(this.tokens?.labels ?? [], this.tokens?.start ?? []);
+    this.hits = this.hay.find(this.input.value);
+    this.at = -1;
+    this.tell();
+  }
+
+  /** @param {number} by */
+  go(by) {
+    if (!this.hits.length) return this.look();
+    this.at = (this.at + by + this.hits.length + (this.at < 0 && by < 0 ? 1 : 0)) % this.hits.length;
+    this.tell();
+    return this.onGo(this.hits[this.at]);
+  }
+
+  tell() {
+    const { length } = this.hits;
+    if (!this.input.value.trim()) this.said.textContent = "";
+    else if (!length) this.said.textContent = this.t("map.search.none");
+    else this.said.textContent = this.t("map.search.count", { at: this.at + 1, all: length });
+  }
+}
