@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import copy
 import datetime
+import json
 import random
 import re
 from importlib import metadata
@@ -19,7 +20,10 @@ pytest.importorskip("transformers")
 import sweep
 import weigh
 
+from attnscope.errors import ConfigError
+from attnscope.plan.engines.transformers import held_bytes
 from attnscope.plan.fields import library_defaults
+from attnscope.plan.read import from_config
 
 SLOW = {"recurrent_gemma", "rwkv", "zamba", "deepseek_v4", "jamba", "hrm_text", "gemma3n"}
 """Families that take tens of seconds: in the whole sweep, not in the sample."""
@@ -69,6 +73,31 @@ def test_the_table_is_of_the_installed_version_and_has_no_disagreement() -> None
     assert [one.family for one in verdicts] == list(weigh.families())
     assert not [one for one in verdicts if one.outcome == sweep.DISAGREES]
     assert sweep.table(verdicts, said[1]) == text
+
+
+def planned_again(family: str) -> sweep.Verdict:
+    """What the table would say of a family if its cache still weighed what the table says."""
+    before = next(one for one in sweep.rows(sweep.TABLE.read_text("utf-8")) if one.family == family)
+    config = {"model_type": family}
+    if family not in sweep.REFUSED_BY_NAME:
+        config = json.loads(json.dumps(weigh.configure(family).to_dict(), default=str))
+    try:
+        model = from_config(config, name=family)
+    except ConfigError as error:
+        said = str(error).removeprefix(f"{family}: ")
+        return sweep.Verdict(family, sweep.REFUSED, sweep._cell(said))
+    kinds = ", ".join(sorted({layer.kind for layer in model.layers}))
+    lengths = [int(one) for one in re.findall(r"B at (\d+)", before.detail)]
+    sizes = [f"{held_bytes(model, one, dtype='bf16'):,} B at {one}" for one in lengths]
+    return sweep.Verdict(family, sweep.AGREES, f"{kinds}: {', '.join(sizes)}")
+
+
+def test_every_family_still_weighs_what_the_table_says() -> None:
+    """The sweep's measured bytes, against today's plan of the same configs; no model is built."""
+    verdicts = sweep.rows(sweep.TABLE.read_text("utf-8"))
+    changed = [one for one in verdicts if planned_again(one.family) != one]
+    assert changed == []
+    assert sum(one.outcome == sweep.AGREES for one in verdicts) > 150
 
 
 def test_the_librarys_defaults_are_those_of_the_installed_version() -> None:
