@@ -7,6 +7,8 @@ is first used.
     observe(model)            the same for any PyTorch code that calls SDPA
     open(path)                a trace that was saved
     attend(q, k, v)           exact attention with its statistics
+    show(trace)               the app in a notebook: overview, map, flow
+    to_html(trace, path)      the same as one stand-alone page
     Trace                     what the first three give
 """
 
@@ -20,7 +22,7 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0"
 
-__all__ = ["Trace", "__version__", "attend", "capture", "observe", "open"]
+__all__ = ["Trace", "__version__", "attend", "capture", "observe", "open", "show", "to_html"]
 
 _HOMES = {
     "Trace": "attnscope.trace:Trace",
@@ -29,6 +31,8 @@ _HOMES = {
     "capture": "attnscope.capture",
     "observe": "attnscope.capture.observe:observe",
     "plan": "attnscope.plan",
+    "show": "attnscope.widget:show",
+    "to_html": "attnscope.serve.export:to_html",
 }
 """Where a public name lives. `capture` is a subpackage that can be called (see _callable.py)."""
 

@@ -39,6 +39,9 @@ EXTRAS: Final = {
     "numba": "look",
     "pyarrow": "table",
     "pandas": "table",
+    "starlette": "serve",
+    "uvicorn": "serve",
+    "anywidget": "notebook",
 }
 """Which extra brings a package that may be missing."""
 
@@ -59,6 +62,7 @@ COMMANDS: Final[dict[str, Entry]] = {
     "generate": Entry(
         "attnscope.cli.generate", "generate", "Let a model go on with a text, step by step."
     ),
+    "serve": Entry("attnscope.cli.serve", "serve", "Open the app on saved traces, in the browser."),
     "plan": Entry("attnscope.cli.plan", "app", "Bytes and FLOPs of a model's attention."),
     "figures": Entry("attnscope.cli.figures", "app", "Every number of the course, computed."),
     "models": Entry("attnscope.cli.models", "app", "List, fetch and find models."),

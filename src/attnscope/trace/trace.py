@@ -20,6 +20,7 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 
+from attnscope._callable import LateMethod
 from attnscope.errors import TraceError
 from attnscope.trace.arrays import NO_FOLLOW, MappedArrays, MemoryArrays
 from attnscope.trace.document import decode
@@ -273,6 +274,9 @@ class Trace:
                 arrays = self._records[info.index].arrays
                 writer.add_layer(info.index, {name: arrays.read(name) for name in arrays.names()})
             return writer.finish()
+
+    to_html = LateMethod("attnscope.serve.export:to_html")
+    """Write a part of the trace as one stand-alone page; needs `attnscope[serve]`'s part alone."""
 
     def __repr__(self) -> str:
         heads = sum(layer.query_heads for layer in self.layers if layer.has_map)
