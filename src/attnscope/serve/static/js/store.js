@@ -130,7 +130,7 @@ export function fit(state, info) {
   /** @type {Partial<ViewState>} */
   const change = {};
   const layer = info.layers.find((one) => one.index === state.layer);
-  if (state.layer !== null && !layer) Object.assign(change, { layer: null, head: null });
+  if (state.layer !== null && (!layer || layer.kind === "none")) Object.assign(change, { layer: null, head: null });
   else if (layer && state.head !== null && state.head >= layer.query_heads) change.head = null;
   const queries = Math.max(0, ...info.layers.map((one) => one.queries));
   const keys = Math.max(0, ...info.layers.map((one) => one.keys));

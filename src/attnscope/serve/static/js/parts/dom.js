@@ -14,7 +14,8 @@ const FORBIDDEN = new Set(["innerhtml", "outerhtml", "srcdoc", "insertadjacentht
 const LINKS = new Set(["href", "src", "action", "formaction", "xlink:href"]);
 
 /**
- * @typedef {Node | string | number | null | undefined | false} Child
+ * @typedef {Node | string | number | null | undefined | false} One
+ * @typedef {One | One[] | One[][] | One[][][]} Child   lists may hold lists
  * @typedef {Record<string, any>} Props
  */
 
@@ -29,7 +30,7 @@ const LINKS = new Set(["href", "src", "action", "formaction", "xlink:href"]);
  * @template {keyof HTMLElementTagNameMap | `svg:${keyof SVGElementTagNameMap}`} T
  * @param {T} tag
  * @param {Props | null} [props]
- * @param {...(Child | Child[])} children
+ * @param {...Child} children
  * @returns {T extends keyof HTMLElementTagNameMap ? HTMLElementTagNameMap[T] : T extends `svg:${infer S extends keyof SVGElementTagNameMap}` ? SVGElementTagNameMap[S] : never}
  */
 export function h(tag, props, ...children) {
@@ -95,12 +96,12 @@ export function setStyle(element, style) {
 
 /**
  * @param {Node} parent
- * @param {(Child | Child[])[]} children
+ * @param {Child[]} children
  */
 function append(parent, children) {
   for (const child of children) {
     if (child === null || child === undefined || child === false) continue;
-    if (Array.isArray(child)) append(parent, child);
+    if (Array.isArray(child)) append(parent, /** @type {Child[]} */ (child));
     else parent.appendChild(child instanceof Node ? child : document.createTextNode(String(child)));
   }
 }
@@ -108,7 +109,7 @@ function append(parent, children) {
 /**
  * Takes away what an element holds and puts this in its place.
  * @param {Element} element
- * @param {...(Child | Child[])} children
+ * @param {...Child} children
  */
 export function fill(element, ...children) {
   element.replaceChildren();
