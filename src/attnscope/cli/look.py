@@ -59,6 +59,9 @@ def look(
         typer.Option(help="Keep the trace in this new folder, to be opened later."),
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print every number as JSON.")] = False,
+    open_app: Annotated[
+        bool, typer.Option("--open", help="Then open the app on it, in the browser.")
+    ] = False,
 ) -> None:
     """See from which tokens each token takes information, and how much.
 
@@ -67,12 +70,15 @@ def look(
     """
     if (text is None) == (file is None):
         raise typer.BadParameter("give a text or --file, one of the two")
+    if open_app and as_json:
+        raise typer.BadParameter("--open does not end, so nobody could read its --json: give one")
     if save is not None and save.exists():
         raise TraceError(f"{save}: stands there already. Name a new folder for --save.")
     given = text if text is not None else read(file or Path("-"))
     from attnscope.capture.text import check_text
 
     check_text(given)  # before the seconds that a model takes to load
+    save = a_place(model) if open_app and save is None else save
     report = run(given, model=model, layer=layer, head=head, query=query, save=save)
     if as_json:
         from attnscope.cli.report import to_json
@@ -84,6 +90,29 @@ def look(
     from attnscope.cli.picture import draw
 
     draw(report, Console())
+    if open_app and save is not None:
+        serve_saved(save)
+
+
+def a_place(model: str) -> Path:
+    """A new folder beside those that were captured in the app, which can be opened again later."""
+    from attnscope.serve.captures import free_path
+    from attnscope.serve.run import traces_folder
+
+    folder = traces_folder()
+    folder.mkdir(parents=True, exist_ok=True)
+    return free_path(folder, model)
+
+
+def serve_saved(save: Path) -> None:
+    """The app on a trace that was just saved, until it is interrupted."""
+    from attnscope.cli.serve import show
+    from attnscope.serve.run import Settings, open_all
+    from attnscope.serve.store import Store
+
+    store = Store()
+    open_all(store, [save])
+    show(store, Settings(save.parent), browse=True)
 
 
 def read(file: Path) -> str:

@@ -120,7 +120,7 @@ class Captures:
                 "A capture is running already; wait until it is done, or cancel it."
             )
         self._folder.mkdir(parents=True, exist_ok=True)
-        job = _Job(_free_path(self._folder, model))
+        job = _Job(free_path(self._folder, model))
         key = secrets.token_hex(8)
         self._jobs[key] = job
         while len(self._jobs) > KEPT:
@@ -249,7 +249,7 @@ def _checked(wanted: Any, models: list[dict[str, Any]]) -> tuple[str, str, int]:
     return text, model, generate
 
 
-def _free_path(folder: Path, model: str) -> Path:
+def free_path(folder: Path, model: str) -> Path:
     """A new folder's path that tells when it was made and of which model."""
     words = re.findall(r"[a-z0-9]+", Path(model).name.lower())
     slug = "-".join(words)[:40] or "model"

@@ -154,4 +154,5 @@ def _number(name: str, text: str, most: int) -> int:
 
 def _short(text: str) -> str:
     """A stranger's text as it can stand in a message."""
-    return ascii(text if len(text) <= 40 else text[:40] + "…")
+    said = ascii(text[:60])
+    return said if len(text) <= 60 and len(said) <= 60 else f"{said[:50]}…'"
