@@ -9,7 +9,7 @@ Formula (a cell has 2^level queries and 2^level keys; fewer at the rim; w is the
     max  = the largest w in sight;  argmax = (row in the cell) * 2^level + (key in the cell)
     a cell none of whose pairs is in sight is NaN, its argmax -1
 
-Not here: bytes (wire.py), what stays in memory between requests (cache.py).
+Not here: which of the three it is (source.py), bytes (wire.py), what is kept (cache.py).
 """
 
 from __future__ import annotations
@@ -19,9 +19,13 @@ from typing import Any, Final
 
 import numpy as np
 
-from attnscope.tiles.grid import Grid, Place, bounded, measure_of, record_of
-from attnscope.trace import LayerRecord, Trace
-from attnscope.trace.values import check_map
+from attnscope.tiles import strips, uniform
+from attnscope.tiles.grid import Place, bounded, head_of, measure_of, record_of
+from attnscope.tiles.head import Head
+from attnscope.tiles.pool import Triple
+from attnscope.tiles.source import NO_SINK, Source
+from attnscope.tiles.strips import Workshop
+from attnscope.trace import Trace
 
 STATES: Final = ("values", "masked", "missing")
 
@@ -75,57 +79,60 @@ def tile(trace: Trace, layer: int, head: int, measure: str, level: int, x: int, 
             level=bounded("level", level, 64), x=bounded("x", x, limit), y=bounded("y", y, limit)
         )
     head = bounded("head", head, record.info.query_heads)
-    grid = Grid(record.queries, record.keys)
-    place = grid.place(level, x, y)
-    if measure != "weight":
-        raise NotImplementedError(measure)
-    if _stored(record) == place.level:
-        return _read(record, head, place)
-    return _slow(record, head, place, grid)
+    source = Source(Head(record, head, trace.header.sink_keys))
+    place = source.grid.place(level, x, y)
+    return as_tile(place, source.planes(measure, place, Workshop.alone()))
 
 
-def _stored(record: LayerRecord) -> int | None:
-    if not record.has("map_cell"):
-        return None
-    return int(record.arrays.read("map_cell")[0]).bit_length() - 1
+WINDOW: Final = 4 << 20
+"""Pairs that one window may have; a whole long map is a mistake."""
 
 
-def _read(record: LayerRecord, head: int, place: Place) -> Tile:
-    planes = {
-        name: record.arrays.read(name, head, place.rows)[:, place.columns]
-        for name in ("map_mean", "map_max", "map_argmax")
-    }
-    check_map(planes, cell=1 << place.level, where=record.arrays.where)
-    return finished(place, *planes.values())
+def window(
+    trace: Trace, layer: int, head: int, measure: str, rows: slice, keys: slice
+) -> np.ndarray:
+    """A window of the map with one value per pair, for tables and files.
+
+    Args:
+        measure: one of MEASURES.
+        rows, keys: start and stop, within the T queries and the S keys.
+
+    Returns:
+        float32 [rows, keys], NaN out of sight.
+
+    Raises:
+        ValueError: no such map or measure, a range that is not there, or more than 4M pairs.
+        TraceError: the trace is damaged.
+    """
+    measure = measure_of(measure)
+    record, head = head_of(trace, layer, head)
+    if measure.startswith("arrived") and not record.has("value_norms"):
+        raise ValueError(f"measure: layer {layer} does not know how much arrived")
+    queries = _within("rows", rows, record.queries)
+    columns = _within("keys", keys, record.keys)
+    count = (queries.stop - queries.start) * (columns.stop - columns.start)
+    if count > WINDOW:
+        raise ValueError(f"rows, keys: expected at most {WINDOW} pairs, got {count}")
+    view = Head(record, head, trace.header.sink_keys)
+    if measure == "uniform":
+        return uniform.window(view, queries, columns)
+    arrived, no_sink = measure.startswith("arrived"), measure.endswith(NO_SINK)
+    return strips.weights(view, queries, columns, arrived=arrived, no_sink=no_sink)
 
 
-def _slow(record: LayerRecord, head: int, place: Place, grid: Grid) -> Tile:
-    cell = 1 << place.level
-    rows, keys = place.span(grid)
-    first, end, _ = record.spans
-    mean = np.full((place.height, place.width), np.nan, np.float32)
-    most, where = mean.copy(), np.full(mean.shape, -1, np.int32)
-    for n in range(place.height):
-        r = slice(rows.start + n * cell, min(rows.start + (n + 1) * cell, rows.stop))
-        w = record.window(head, r, keys)
-        j = np.arange(keys.start, keys.stop)
-        seen = (j >= first[r, None]) & (j < end[r, None])
-        for c in range(place.width):
-            block, see = w[:, c * cell : (c + 1) * cell], seen[:, c * cell : (c + 1) * cell]
-            if see.any():
-                at = np.unravel_index(np.where(see, block, -1).argmax(), block.shape)
-                mean[n, c], most[n, c] = block.sum() / len(block), block[at]
-                where[n, c] = at[0] * cell + at[1]
-    return finished(place, mean, most, where)
+def _within(name: str, part: slice, count: int) -> slice:
+    start, stop = bounded(name, part.start, count + 1), bounded(name, part.stop, count + 1)
+    if part.step not in (None, 1) or stop < start:
+        raise ValueError(f"{name}: expected a start and a stop after it, got {start} and {stop}")
+    return slice(start, stop)
 
 
-def finished(place: Place, mean: np.ndarray, largest: np.ndarray, argmax: np.ndarray) -> Tile:
-    """The answer from its planes."""
+def as_tile(place: Place, planes: Triple | None) -> Tile:
+    """The answer from its planes, [height, width] each; None is masked."""
     at: dict[str, Any] = {name: getattr(place, name) for name in Place.__dataclass_fields__}
-    if np.isnan(mean).all():
+    if planes is None:
         return Tile("masked", **at)
-    mean = np.ascontiguousarray(mean, np.float32)
+    mean, most, argmax = (np.ascontiguousarray(plane) for plane in planes)
     if place.level == 0:
         return Tile("values", **at, mean=mean, max=mean)
-    largest = np.ascontiguousarray(largest, np.float32)
-    return Tile("values", **at, mean=mean, max=largest, argmax=np.ascontiguousarray(argmax))
+    return Tile("values", **at, mean=mean, max=most, argmax=argmax)
