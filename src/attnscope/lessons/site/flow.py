@@ -1,0 +1,130 @@
+"""The data flow of one layer's attention, as far as the course has come: shapes and parameters.
+
+The idea: one list of steps in the order in which numbers pass them. Each belongs to the lesson that
+explains it; a page shows what is known, what is new, and that more is to come. Shapes are those of
+the teaching world beside those of a real layer, both taken from their configs.
+
+Shapes: T tokens in sight of the diagram; the real layer is a full one of Qwen3.8-27B.
+
+Not here: how it is drawn (blocks.py).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
+
+from attnscope.lessons import world
+from attnscope.lessons.figures.configs import model
+
+REAL: Final = "qwen3.8-27b"
+
+
+@dataclass(frozen=True)
+class Step:
+    """A step of the flow.
+
+    Attributes:
+        id: its name.
+        lesson: the number of the lesson that explains it; 0 is known before the course.
+        title, says: by language: a few words, and a sentence.
+        small, real: shape in the teaching world and in a layer of the real model.
+        small_parameters, real_parameters: numbers that are learned there.
+    """
+
+    id: str
+    lesson: int
+    title: dict[str, str]
+    says: dict[str, str]
+    small: str
+    real: str
+    small_parameters: int = 0
+    real_parameters: int = 0
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """The sizes that shapes are made of."""
+
+    tokens: str
+    model: int
+    heads: int
+    kv_heads: int
+    width: int
+
+
+def _small() -> Sizes:
+    found = world.load()
+    return Sizes(str(len(found.tokens)), len(found.features), 1, 1, found.w_q.shape[1])
+
+
+def _real() -> Sizes:
+    found = model(REAL)
+
+    def size(field: str) -> int:
+        return int(str(found.fields[field]))
+
+    return Sizes(
+        "T", size("hidden_size"), size("num_attention_heads"), size("num_key_value_heads"),
+        size("head_dim"),
+    )  # fmt: skip
+
+
+def _shape(*sizes: object) -> str:
+    return " × ".join(f"{one:,}" if isinstance(one, int) else str(one) for one in sizes)
+
+
+def _each(sizes: Sizes, heads: int, *shape: object) -> str:
+    return _shape(*([heads] if heads > 1 else []), *shape)
+
+
+def steps() -> tuple[Step, ...]:
+    """Every step, first to last.
+
+    >>> [one.id for one in steps() if one.lesson == 3]
+    ['scale', 'softmax']
+    """
+    small, real = _small(), _real()
+
+    def step(
+        id: str, lesson: int, titles: tuple[str, str], says: tuple[str, str],
+        shape: Callable[[Sizes], str], parameters: Callable[[Sizes], int] = lambda s: 0,
+    ) -> Step:  # fmt: skip
+        return Step(
+            id, lesson, dict(zip(("en", "zh"), titles, strict=True)),
+            dict(zip(("en", "zh"), says, strict=True)),
+            shape(small), shape(real), parameters(small), parameters(real),
+        )  # fmt: skip
+
+    return (
+        step("embeddings", 0, ("Embeddings", "嵌入向量"),
+             ("one row of numbers for each token", "每个 token 一行数"),
+             lambda s: _shape(s.tokens, s.model)),
+        step("projections", 2, ("q, k, v", "q、k、v"),
+             ("three projections of every row", "每一行做三种投影"),
+             lambda s: _each(s, s.heads, s.tokens, s.width),
+             lambda s: s.model * s.width * (s.heads + 2 * s.kv_heads)),
+        step("rope", 6, ("RoPE", "RoPE"),
+             ("turn q and k by their position", "按位置转动 q 和 k"),
+             lambda s: _each(s, s.heads, s.tokens, s.width)),
+        step("scores", 2, ("Scores q·k", "分数 q·k"),
+             ("every query with every key", "每个 query 与每个 key"),
+             lambda s: _each(s, s.heads, s.tokens, s.tokens)),
+        step("scale", 3, ("÷ √d", "÷ √d"),
+             ("bring the spread back to about 1", "把分数的散布拉回 1 左右"),
+             lambda s: _each(s, s.heads, s.tokens, s.tokens)),
+        step("mask", 4, ("Causal mask", "因果掩码"),
+             ("hide what comes later", "挡住后面的 token"),
+             lambda s: _each(s, s.heads, s.tokens, s.tokens)),
+        step("softmax", 3, ("softmax", "softmax"),
+             ("scores become weights, row by row", "每一行分数变成权重"),
+             lambda s: _each(s, s.heads, s.tokens, s.tokens)),
+        step("average", 5, ("Weights × V", "权重 × V"),
+             ("a weighted mean of the values", "对 value 加权平均"),
+             lambda s: _each(s, s.heads, s.tokens, s.width)),
+        step("heads", 7, ("Heads side by side", "多个头拼起来"),
+             ("join the heads, project back", "拼接各头,再投影回去"),
+             lambda s: _shape(s.tokens, s.model),
+             lambda s: s.heads * s.width * s.model if s.heads > 1 else 0),
+    )  # fmt: skip

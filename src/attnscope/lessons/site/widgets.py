@@ -1,0 +1,56 @@
+"""The widgets that a page may name, and the data that each is given when the page is made.
+
+The idea: a widget is a module in serve/static/js/widgets whose formulas are twins of Python's; what
+it cannot compute itself (the teaching world, an experiment) is put beside it as JSON. The names
+here and the names that the script knows are the same (a test compares).
+
+Not here: what a widget draws (serve/static/js/widgets).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final
+
+from attnscope.lessons import world
+from attnscope.lessons.site import values
+
+Data = Callable[[str], dict[str, Any]]
+
+
+def nothing(language: str) -> dict[str, Any]:
+    """No data: the widget computes all that it shows."""
+    return {}
+
+
+def teaching(language: str) -> dict[str, Any]:
+    """The teaching world with its tokens in the reader's language."""
+    found = world.load()
+    names = found.tokens if language == "zh" else [world.ENGLISH[one] for one in found.tokens]
+    return {
+        "tokens": list(names),
+        "features": list(found.features),
+        "heads": found.heads,
+        "E": found.embeddings.tolist(),
+        "W_Q": found.w_q.tolist(),
+        "W_K": found.w_k.tolist(),
+        "W_V": found.w_v.tolist(),
+    }
+
+
+def spread(language: str) -> dict[str, Any]:
+    """What the variance experiment measured in Python, to compare with what the page draws."""
+    found = values.experiment("variance")
+    kept = ("widths", "pairs", "rows", "keys", "seed", "std", "std_error")
+    return {name: found[name] for name in kept}
+
+
+WIDGETS: Final[dict[str, Data]] = {
+    "rules": nothing,
+    "properties": nothing,
+    "spread": spread,
+    "jacobian": nothing,
+    "temperature": nothing,
+    "growth": nothing,
+}
+"""Every widget, with how its data is come by."""
