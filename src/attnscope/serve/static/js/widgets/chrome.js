@@ -1,0 +1,83 @@
+// @ts-check
+/** What stands around a lesson: the scheme's button, the list of sections, the notes. */
+
+import { fill, h } from "../parts/dom.js";
+import { keep, kept, keptScheme } from "./keep.js";
+
+/** @param {HTMLElement} root */
+export function mountScheme(root) {
+  const system = window.matchMedia("(prefers-color-scheme: dark)");
+  system.addEventListener("change", () => {
+    if (!keptScheme()) root.dataset.scheme = system.matches ? "dark" : "light";
+  });
+  root.querySelector(".scheme")?.addEventListener("click", () => {
+    const now = root.dataset.scheme === "dark" ? "light" : "dark";
+    root.dataset.scheme = now;
+    keep("scheme", now);
+  });
+}
+
+/**
+ * The sections of the page as links; the one that is being read is marked.
+ * @param {HTMLElement} root
+ */
+export function mountContents(root) {
+  const place = root.querySelector(".contents");
+  const heads = [...root.querySelectorAll("main h2[id]")];
+  if (!place || heads.length < 2) return;
+  const links = heads.map((head) => h("a", { href: `#${head.id}` }, head.textContent));
+  fill(place, h("p", null, place.getAttribute("aria-label")), h("ol", null, links.map((link) => h("li", null, link))));
+  const mark = () => {
+    const passed = heads.filter((head) => head.getBoundingClientRect().top < 140).length;
+    links.forEach((link, at) => {
+      if (at === passed - 1) link.setAttribute("aria-current", "true");
+      else link.removeAttribute("aria-current");
+    });
+  };
+  window.addEventListener("scroll", mark, { passive: true });
+  mark();
+}
+
+/**
+ * The reader's notes: kept as they are typed, and given as a Markdown file.
+ * @param {HTMLElement} root
+ * @param {{page: string, title: string, language: string}} about
+ * @param {import("./parts.js").Say} t
+ */
+export function mountNotes(root, about, t) {
+  const place = root.querySelector(".notes");
+  const field = place?.querySelector("textarea");
+  if (!place || !field) return;
+  const name = `notes.${about.language}.${about.page}`;
+  const said = h("p", { class: "note", role: "status" });
+  place.append(said);
+  field.value = kept(name) ?? "";
+  field.addEventListener("input", () => {
+    said.textContent = keep(name, field.value) ? t("notes.kept") : t("notes.not_kept");
+  });
+  place.querySelector(".download")?.addEventListener("click", () => {
+    const text = `# ${about.title}\n\n${field.value.trimEnd()}\n`;
+    const address = URL.createObjectURL(new Blob([text], { type: "text/markdown" }));
+    const link = h("a", { href: address, download: `attnscope-${about.page}.md` });
+    place.append(link);
+    link.click();
+    link.remove();
+    setTimeout(() => URL.revokeObjectURL(address), 10_000);
+  });
+}
+
+/**
+ * The data flow's two sets of shapes.
+ * @param {HTMLElement} root
+ */
+export function mountFlow(root) {
+  for (const flow of root.querySelectorAll(".flow")) {
+    const buttons = [...flow.querySelectorAll("button")];
+    for (const button of buttons) {
+      button.addEventListener("click", () => {
+        /** @type {HTMLElement} */ (flow).dataset.shape = button.dataset.shape;
+        buttons.forEach((one) => one.setAttribute("aria-pressed", String(one === button)));
+      });
+    }
+  }
+}
