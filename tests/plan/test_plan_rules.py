@@ -105,3 +105,10 @@ def test_a_latent_keeps_the_heads_of_the_scores() -> None:
     assert latent is not None
     assert (latent.nope, latent.rope, latent.v) == (64, 64, 128)
     assert with_latent(read("llama-3-8b"), 512, 200).layers[0].latent.nope == 0  # type: ignore[union-attr]
+
+
+def test_the_first_and_the_last_layers_of_a_pattern() -> None:
+    assert kinds(model_type="flint", num_hidden_layers=8, sliding_window=8) == "ffsssfsf"
+    zamba = {"model_type": "zamba", "num_hidden_layers": 7, "attn_layer_period": 3,
+             "attn_layer_offset": 1}  # fmt: skip
+    assert kinds(**zamba) == "mmfmfmm"
