@@ -204,23 +204,6 @@ def test_defaults_of_a_library_are_said() -> None:
     assert any("head_dim is absent" in note for note in model.notes)
 
 
-def test_sizes_that_nobody_states_are_said() -> None:
-    """As many KV heads as query heads, and a width that is a quotient, are said in the notes."""
-    no_kv = {name: value for name, value in LLAMA.items() if name != "num_key_value_heads"}
-    for config, words in (
-        (no_kv, "num_key_value_heads is absent; there are as many as query heads"),
-        (with_(num_key_value_heads=None), "num_key_value_heads is null; there are as many"),
-        (with_(model_type="qwen3", head_dim=None), "head_dim is null; hidden_size / "
-         "num_attention_heads = 16 is taken"),
-    ):  # fmt: skip
-        model = from_config(config)
-        assert any(words in note for note in model.notes), model.notes
-        assert model.layers[0].heads is not None
-        assert model.layers[0].heads.qk == 16
-    assert not [one for one in from_config(LLAMA).notes if "head" in one]
-    assert not [one for one in read("deepseek-v3").notes if "head" in one]
-
-
 def test_published_configs_that_leave_much_out() -> None:
     """Gemma 3 4B states neither heads nor head width; DeepSeek-VL2-Tiny switches MLA off."""
     text = {"hidden_size": 2560, "intermediate_size": 10_240, "model_type": "gemma3_text",

@@ -15,6 +15,8 @@ BASE: dict[str, Any] = {
     "hidden_size": 64, "num_hidden_layers": 6, "num_attention_heads": 4, "num_key_value_heads": 2,
 }  # fmt: skip
 
+GROUPED = {**BASE, "model_type": "llama"}
+
 
 def kinds(**fields: Any) -> str:
     return "".join(layer.kind[0] for layer in from_config({**BASE, **fields}).layers)
@@ -112,3 +114,20 @@ def test_the_first_and_the_last_layers_of_a_pattern() -> None:
     zamba = {"model_type": "zamba", "num_hidden_layers": 7, "attn_layer_period": 3,
              "attn_layer_offset": 1}  # fmt: skip
     assert kinds(**zamba) == "mmfmfmm"
+
+
+def test_sizes_that_nobody_states_are_said() -> None:
+    """As many KV heads as query heads, and a width that is a quotient, are said in the notes."""
+    no_kv = {name: value for name, value in GROUPED.items() if name != "num_key_value_heads"}
+    for config, words in (
+        (no_kv, "num_key_value_heads is absent; there are as many as query heads"),
+        (dict(GROUPED, num_key_value_heads=None), "num_key_value_heads is null; there are as many"),
+        (dict(GROUPED, model_type="qwen3", head_dim=None), "head_dim is null; hidden_size / "
+         "num_attention_heads = 16 is taken"),
+    ):  # fmt: skip
+        model = from_config(config)
+        assert any(words in note for note in model.notes), model.notes
+        assert model.layers[0].heads is not None
+        assert model.layers[0].heads.qk == 16
+    assert not [one for one in from_config(GROUPED).notes if "head" in one]
+    assert not [one for one in read("deepseek-v3").notes if "head" in one]
