@@ -158,6 +158,26 @@ export class Norms {
   }
 
   /**
+   * Whether a tile hides a cell that the layer's description says is in sight.
+   * @param {Tile} tile
+   * @param {number} [left]   so many first keys were left out
+   * @returns {boolean}
+   */
+  contradicts({ mean, width, height, level, x, y }, left = 0) {
+    if (!mean) return false;
+    const size = 2 ** level;
+    for (let at = 0; at < width * height; at++) {
+      if (!Number.isNaN(mean[at])) continue;
+      const query = (y * TILE + Math.floor(at / width)) * size;
+      const key = (x * TILE + (at % width)) * size;
+      const end = Math.min(query + size, this.layer.queries);
+      const last = Math.min(key + size, this.layer.keys);
+      if (last > left && this.whole(query, end, key, last)) return true;
+    }
+    return false;
+  }
+
+  /**
    * Sum of 1 / (keys seen) over queries, from sums known beforehand.
    * @param {number} query
    * @param {number} end
@@ -199,7 +219,7 @@ function cumulative({ cell, density }, keys) {
   const sums = new Float64Array(keys + 1);
   for (let distance = 0; distance < keys; distance++) {
     const place = Math.min(Math.floor(distance / cell), density.length - 1);
-    sums[distance + 1] = sums[distance] + (place >= 0 ? density[place] : 0);
+    sums[distance + 1] = sums[distance] + (place >= 0 ? density[place] || 0 : 0);
   }
   return sums;
 }

@@ -58,7 +58,7 @@ export function naturalRange(scale, measure, largest) {
   if (scale === "uniform") return [1e-2, 1e3];
   if (scale === "expected") return [1 / 16, 16];
   const top = measure.startsWith("arrived") ? roundUp(largest) : 1;
-  return scale === "log" ? [top * 10 ** -DECADES, top] : [0, top];
+  return scale === "log" ? [top / 10 ** DECADES, top] : [0, top];
 }
 
 /**

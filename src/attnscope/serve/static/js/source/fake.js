@@ -130,7 +130,7 @@ export class FakeMaps {
     if (!this.sees(layer, i, j)) return NaN;
     if (measure === "uniform") return 1 / Math.min(i + 1, this.windows[layer] ?? Infinity);
     const { weights, norms } = this.get(layer, head);
-    if (measure.endsWith("no-sink") && j < SINK) return 0;
+    if (measure.endsWith("no-sink") && j < SINK) return NaN;
     const weight = weights[i * this.tokens + j];
     return measure.startsWith("arrived") ? weight * norms[j] : weight;
   }
@@ -290,9 +290,12 @@ export function createFakeSource({ tokens = 300, heads = 4, windows = [null, 64]
       Array.from({ length: Math.min(count, heads) }, (_, i) => ({ layer: 0, head: i, similarity: i === head ? 1 : 0.5 })),
     expected: async ({ layer, head }) => ({ cell: 1, density: expectedOf(maps, layer, head) }),
     table: async ({ layer, head, measure, rows, keys }) => {
-      const lines = ["query,key,value"];
+      const lines = [`query,key,${measure.replace(/-/g, "_")}`];
       for (let i = rows[0]; i <= rows[1]; i++) {
-        for (let j = keys[0]; j <= keys[1]; j++) lines.push(`${i},${j},${maps.value({ layer, head }, measure, i, j)}`);
+        for (let j = keys[0]; j <= keys[1]; j++) {
+          const value = maps.value({ layer, head }, measure, i, j);
+          if (!Number.isNaN(value)) lines.push(`${i},${j},${value}`);
+        }
       }
       return new Blob([lines.join("\n")], { type: "text/csv" });
     },

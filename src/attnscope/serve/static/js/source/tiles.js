@@ -89,7 +89,8 @@ export class TileSet {
       else if (!(request.early && ring.has(name))) request.stop.abort();
     }
     const missing = seen.filter((place) => this.fresh(place));
-    if (!this.topTile && this.fresh(this.top)) missing.unshift(this.top);
+    const holdsTop = level === this.top.level && seen.length > 0;
+    if (!this.topTile && !holdsTop && this.fresh(this.top)) missing.unshift(this.top);
     if (missing.length) this.ask(missing, false);
     else if (![...wanted].some((name) => this.asked.has(name))) this.prefetch(level, rect);
   }

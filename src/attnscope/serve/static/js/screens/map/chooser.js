@@ -44,6 +44,12 @@ export class Chooser {
     return queries && keys ? { query: queries[0], key: keys[0] } : null;
   }
 
+  /** Whether no more than one query and one key are chosen. */
+  get single() {
+    const { queries, keys } = this.store.get();
+    return [queries, keys].every((range) => range === null || range[0] === range[1]);
+  }
+
   /**
    * Where the arrows start from: what is chosen, else what is pointed at, else the middle.
    * @param {Spot | null} hover

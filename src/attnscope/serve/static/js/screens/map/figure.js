@@ -171,9 +171,11 @@ function plotShapes({ plot }, state, keys, queries) {
   }
   const lines = (/** @type {[number, number] | null} */ range, /** @type {Axis} */ axis, /** @type {string} */ stroke) => {
     if (!range) return;
-    for (const token of [range[0], range[1] + 1]) {
+    // One line where two would touch.
+    const narrow = (range[1] + 1 - range[0]) * axis.pixels < 3;
+    for (const token of narrow ? [(range[0] + range[1] + 1) / 2] : [range[0], range[1] + 1]) {
       const at = Math.round(alongOf(axis, token)) + 0.5;
-      const ends = axis.standing ? [[plot.x, at], [plot.x + plot.width, at]] : [[at, plot.y], [at, plot.y + plot.height]];
+      const ends = axis.standing ? [[left, at], [right, at]] : [[at, top], [at, bottom]];
       shapes.push({ kind: "line", points: /** @type {any} */ (ends), stroke });
     }
   };

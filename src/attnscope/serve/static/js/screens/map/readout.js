@@ -81,6 +81,7 @@ export class Readout {
     else this.tellBlock(subject, spot);
     const pair = single ? { query: spot.queries[0], key: spot.keys[0] } : spot.pair;
     this.pair = single ? null : pair;
+    this.fly.hidden = true;
     if (!pair) return;
     const ask = async () => {
       try {
@@ -97,12 +98,19 @@ export class Readout {
 
   /** @param {Subject} subject @param {Spot} spot @param {boolean} second */
   tellPlace(subject, spot, second) {
-    const { t } = this.app;
-    const one = (/** @type {string} */ kind, /** @type {[number, number]} */ range, /** @type {string[]} */ labels) =>
-      h("span", { class: "map-token" }, h("span", { class: "note" }, t(`map.${kind}`)), ` ${rangeText(range)} `,
-        range[0] === range[1] ? h("bdi", { class: "map-word" }, visibleLabel(labels[range[0]] ?? "")) : null);
-    fill(this.title, one("query", spot.queries, subject.queryLabels), h("span", { class: "map-arrow", "aria-hidden": "true" }, "→"),
-      one("key", spot.keys, subject.labels), second ? h("span", { class: "map-second" }, headName(t, subject)) : null);
+    fill(this.title, this.place("query", spot.queries, subject.queryLabels), h("span", { class: "map-arrow", "aria-hidden": "true" }, "→"),
+      this.place("key", spot.keys, subject.labels), second ? h("span", { class: "map-second" }, headName(this.app.t, subject)) : null);
+  }
+
+  /**
+   * @param {"query" | "key"} kind
+   * @param {[number, number]} range
+   * @param {string[]} labels
+   * @returns {HTMLElement}
+   */
+  place(kind, range, labels) {
+    return h("span", { class: "map-token" }, h("span", { class: "note" }, this.app.t(`map.${kind}`)), ` ${rangeText(range)} `,
+      range[0] === range[1] ? h("bdi", { class: "map-word" }, visibleLabel(labels[range[0]] ?? "")) : null);
   }
 
   /**
@@ -121,7 +129,7 @@ export class Readout {
    */
   tellSingle(subject, spot, exact, measure) {
     const query = spot.queries[0];
-    const hidden = exact ? !exact.visible : spot.masked;
+    const hidden = exact ? !exact.visible : spot.masked && !measure.endsWith("no-sink");
     if (exact) this.element.dataset.exact = "true";
     if (hidden) return this.rows([["map.weight", this.app.t("map.masked"), "map-weight"]]);
     const guess = measure.startsWith("weight") && !Number.isNaN(spot.mean) ? spot.mean : null;
@@ -143,7 +151,29 @@ export class Readout {
       ["map.block.norm", Number.isNaN(spot.norm) || masked ? null : `× ${significant(spot.mean / spot.norm, 3)}`],
       ["map.block.max", masked ? null : significant(spot.max, 5), "map-max"],
     ]);
+  }
+
+  /**
+   * Several chosen tokens, joined; the number comes with the table (`tellTotal`).
+   * @param {Subject} subject
+   * @param {{queries: [number, number] | null, keys: [number, number] | null}} chosen
+   */
+  showRange(subject, { queries, keys }) {
+    this.stopTimer();
+    this.turn += 1;
+    this.pair = null;
     this.fly.hidden = true;
+    this.element.removeAttribute("data-exact");
+    fill(this.title, queries ? this.place("query", queries, subject.queryLabels) : null,
+      queries && keys ? h("span", { class: "map-arrow", "aria-hidden": "true" }, "→") : null,
+      keys ? this.place("key", keys, subject.labels) : null);
+    fill(this.list);
+  }
+
+  /** @param {"sum" | "mean"} how @param {number} value   exact, of the chosen block */
+  tellTotal(how, value) {
+    this.element.dataset.exact = "true";
+    this.rows([[`map.total.${how}`, significant(value, 5), "map-weight"]]);
   }
 
   /**

@@ -49,25 +49,39 @@ export function numbersIn([first, last]) {
   return Array.from({ length: last - first + 1 }, (_, at) => first + at);
 }
 
+/**
+ * What a row, already joined over queries, gives a range of keys.
+ * @param {Float32Array} weights
+ * @param {[number, number]} keys
+ * @param {"sum" | "mean"} how   mean: of a pair
+ * @returns {number}
+ */
+export function totalOf(weights, keys, how) {
+  let total = 0;
+  for (let key = keys[0]; key <= keys[1]; key++) total += weights[key];
+  return how === "sum" ? total : total / (keys[1] - keys[0] + 1);
+}
+
 export class RowTable {
   /**
    * @param {App} app
-   * @param {{onGo: (pair: {query: number | null, key: number | null}) => void, onHow: (how: "sum" | "mean") => void}} options
+   * @param {{onGo: (pair: {query: number | null, key: number | null}) => void, onHow: (how: "sum" | "mean") => void,
+   *   onTotal: (how: "sum" | "mean", value: number) => void}} options   onTotal: what chosen queries give chosen keys
    */
-  constructor(app, { onGo, onHow }) {
+  constructor(app, { onGo, onHow, onTotal }) {
     this.app = app;
     this.onGo = onGo;
+    this.onTotal = onTotal;
     const { t } = app;
     const how = (/** @type {"sum" | "mean"} */ value) =>
       h("button", { type: "button", title: t(`map.how.${value}.about`), onclick: () => onHow(value) }, t(`map.how.${value}`));
     this.hows = { sum: how("sum"), mean: how("mean") };
     this.howRow = h("div", { class: "choices", role: "group", "aria-label": t("map.how.label"), hidden: true }, this.hows.sum, this.hows.mean);
-    this.total = h("p", { class: "map-total", role: "status" });
     this.caption = h("caption");
     this.head = h("tr");
     this.body = h("tbody");
     this.table = h("table", null, this.caption, h("thead", null, this.head), this.body);
-    this.element = h("section", { class: "map-row-table", "aria-label": t("map.table") }, this.howRow, this.total, this.table);
+    this.element = h("section", { class: "map-row-table", "aria-label": t("map.table") }, this.howRow, this.table);
     this.shown = "";
     /** @type {AbortController | null} */
     this.stop = null;
@@ -91,7 +105,6 @@ export class RowTable {
     if (this.timer !== null) clearTimeout(this.timer);
     if (!chosen.queries && !chosen.keys) {
       this.table.hidden = true;
-      this.total.textContent = "";
       return;
     }
     const stop = new AbortController();
@@ -128,27 +141,9 @@ export class RowTable {
     fill(this.body, largest(weights, ROWS).map((key) => this.row(key, subject.labels[key], weights[key],
       arrived ? significant(arrived[key], 3) : null, () => this.onGo({ query: range[0] === range[1] ? range[0] : null, key }))));
     if (sink > 0) this.body.append(h("tr", null, h("td", { colspan: 2 }, t("map.table.sink")), h("td", { class: "number" }, percent(sink))));
-    this.tellTotal(range, keys, how, weights);
+    const single = keys && keys[0] === keys[1] && range[0] === range[1];
+    if (keys && !single) this.onTotal(how, totalOf(weights, keys, how));
     this.table.hidden = false;
-  }
-
-  /**
-   * What the chosen queries give the chosen keys.
-   * @param {[number, number]} queries @param {[number, number] | null} keys @param {"sum" | "mean"} how
-   * @param {Float32Array} weights   of each key, joined over the queries
-   */
-  tellTotal(queries, keys, how, weights) {
-    const pair = keys && keys[0] === keys[1] && queries[0] === queries[1];
-    if (!keys || pair) {
-      this.total.textContent = "";
-      return;
-    }
-    let total = 0;
-    for (let key = keys[0]; key <= keys[1]; key++) total += weights[key];
-    const value = how === "sum" ? total : total / (keys[1] - keys[0] + 1);
-    const text = this.app.t(`map.total.${how}`, { queries: rangeText(queries), keys: rangeText(keys), value: significant(value, 5) });
-    this.total.textContent = text;
-    this.total.dataset.value = String(value);
   }
 
   /** @param {Subject} subject @param {[number, number]} keys @param {Float32Array} column */
@@ -157,7 +152,6 @@ export class RowTable {
     this.heads(["map.query", null]);
     fill(this.body, largest(column, ROWS).map((query) => this.row(query, subject.queryLabels[query], column[query], null,
       () => this.onGo({ query, key: keys[0] === keys[1] ? keys[0] : null }))));
-    this.total.textContent = "";
     this.table.hidden = false;
   }
 

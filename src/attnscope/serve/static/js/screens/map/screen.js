@@ -29,7 +29,6 @@ import { Subject } from "./subject.js";
 import { Toolbar } from "./toolbar.js";
 import { seenRect, toTokens } from "./view.js";
 
-export { mapKeys };
 
 /** @typedef {import("../../types.js").App} App */
 /** @typedef {import("../../types.js").HeadRef} HeadRef */
@@ -53,6 +52,8 @@ function barValue(spot, look) {
 export function mountMap(place, app) {
   return new MapScreen(place, app);
 }
+
+export { mapKeys };
 
 /** @implements {Screen} */
 class MapScreen {
@@ -94,7 +95,7 @@ class MapScreen {
     });
     this.controls = new Controls(app);
     this.readout = new Readout(app, (pair) => this.chooser.flyTo(pair));
-    this.table = new RowTable(app, { onGo: (pair) => this.chooser.choose(pair), onHow: (how) => app.store.set({ how }) });
+    this.table = new RowTable(app, { onGo: (pair) => this.chooser.choose(pair), onHow: (how) => app.store.set({ how }), onTotal: (how, value) => this.readout.tellTotal(how, value) });
     this.search = new SearchBox({ t, onGo: (hit) => this.chooser.goToHit(hit), onClose: () => this.stage.proxy.focus() });
     this.saver = new MapExport(this);
     this.none = h("p", { class: "map-none", hidden: true });
@@ -336,18 +337,21 @@ class MapScreen {
     const free = this.pointer && !state.locked && !this.camera.flying;
     this.hover = free && this.pointer ? this.spotAt(this.pointer) : null;
     const { look } = lookOf(state, subject);
-    const chosen = state.queries && state.keys ? subject.spotOfPair(state.queries[0], state.keys[0], look) : null;
-    const spot = this.hover ?? chosen;
+    const { pair, single } = this.chooser;
+    const spot = this.hover ?? (pair && single ? subject.spotOfPair(pair.query, pair.key, look) : null);
     const of = this.hover && this.hoverSwapped && compare ? compare : subject;
-    const name = JSON.stringify([spot && [spot.queries, spot.keys, spot.mean, spot.norm], of.of, state.measure]);
+    const chosen = spot ? [spot.queries, spot.keys, spot.mean, spot.norm] : [state.queries, state.keys, state.how];
+    const name = JSON.stringify([chosen, of.of, state.measure]);
     if (name === this.shownSpot) return;
     this.shownSpot = name;
     if (spot) this.readout.show(of, spot, { second: of === compare, measure: state.measure });
+    else if (state.queries || state.keys) this.readout.showRange(subject, state);
     else this.readout.clear();
     this.controls.bar.point(spot && barValue(spot, look));
-    const rows = state.locked || !this.hover || of === compare ? state : { queries: this.hover.queries, keys: null, how: /** @type {const} */ ("mean") };
-    const one = this.hover && this.hover.level > 0 ? state : rows;
-    this.table.update(subject, { queries: one.queries, keys: one.keys, how: one.how });
+    // The table follows the pointer where it is over single pairs; else it keeps to what is chosen.
+    const follow = this.hover && this.hover.level === 0 && of === subject;
+    const rows = follow && this.hover ? { queries: this.hover.queries, keys: null } : state;
+    this.table.update(subject, { queries: rows.queries, keys: rows.keys, how: state.how });
   }
 
   dispose() {

@@ -61,6 +61,8 @@ export class Subject {
     /** @type {TileSet | null} fetched only where sight does not follow from the layer */
     this.uniform = null;
     this.askedExpected = false;
+    /** @type {{top: Tile, known: boolean} | null} */
+    this.judged = null;
     /** @type {Map<string, TrackTile[]>} */
     this.tracks = new Map();
     this.closed = false;
@@ -142,14 +144,15 @@ export class Subject {
   }
 
   /**
-   * Whether what rows see follows from the layer. Documents packed into one sequence hide cells
-   * below the diagonal, which the top tile shows.
+   * Whether what rows see follows from the layer. Documents packed into one sequence, or a mask, hide
+   * cells that the layer's kind would show; the top tile tells.
    */
   get sightKnown() {
-    if (!sightIsKnown(this.layer)) return false;
     const top = this.tiles.topTile;
-    if (!top?.mean || this.layer.kind !== "full") return true;
-    return !Number.isNaN(top.mean[(top.height - 1) * top.width]);
+    if (!top || top === this.judged?.top) return this.judged?.known ?? sightIsKnown(this.layer);
+    const known = sightIsKnown(this.layer) && !this.norms.contradicts(top, this.measure.endsWith("no-sink") ? this.info.sink_keys : 0);
+    this.judged = { top, known };
+    return known;
   }
 
   wantExpected() {

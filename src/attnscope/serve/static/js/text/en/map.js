@@ -67,8 +67,8 @@ export const enMap = {
   "map.how.sum.about": "Adds the weights of the chosen tokens",
   "map.how.mean": "Mean",
   "map.how.mean.about": "Averages over the chosen tokens",
-  "map.total.sum": "Queries {queries} on keys {keys}: {value} in all",
-  "map.total.mean": "Queries {queries} on keys {keys}: {value} a pair",
+  "map.total.sum": "Sum over the pairs",
+  "map.total.mean": "Mean of a pair",
 
   "map.controls": "Measure and scale",
   "map.scale.label": "Scale",
