@@ -220,6 +220,14 @@ def test_scores_are_bounded_however_large_the_queries() -> None:
     assert float(ratio.log().max()) <= 2 * bound * (1 + 1e-6)
 
 
+def test_a_new_energy_is_drawn_as_a_layer_of_its_width() -> None:
+    """As nn.Linear of A inputs draws its weights: uniform up to A^(-1/2)."""
+    torch.manual_seed(0)
+    energy = AdditiveAttention(4, 400).energy.detach()
+    assert 0.049 < energy.abs().max() <= 400**-0.5
+    assert float(energy.std()) == pytest.approx(0.05 / 3**0.5, rel=0.1)  # of 400 draws
+
+
 def test_prefill_chunks_and_steps_agree() -> None:
     torch.manual_seed(0)
     layer = AdditiveAttention(5, 7).double()

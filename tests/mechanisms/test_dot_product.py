@@ -352,6 +352,19 @@ def test_bad_input_is_named(call, error, message: str) -> None:  # type: ignore[
         call()
 
 
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32, torch.float64])
+def test_the_weights_are_no_narrower_than_float32(dtype: torch.dtype) -> None:
+    random = torch.Generator().manual_seed(0)
+    q, k = torch.randn(2, 1, 2, 9, 16, generator=random).to(dtype)
+    found = dot_product_weights(q, k, causal=True)
+    assert found.dtype == (torch.float64 if dtype == torch.float64 else torch.float32)
+    scores = q.double() @ k.double().mT / 4
+    hidden = torch.ones(9, 9, dtype=torch.bool).triu(1)
+    exact = scores.masked_fill(hidden, -torch.inf).softmax(-1)
+    # sums of 16 products and of 9 exponentials, in float32 or wider; bfloat16 would be off by 1e-3
+    assert (found.double() - exact).abs().max() < 1e-6
+
+
 def test_weights_of_another_shape_are_refused() -> None:
     layer = OPTAttention(OPTConfig(hidden_size=8, num_attention_heads=2), layer_idx=0)
     layer.k_proj = torch.nn.Linear(8, 6)
