@@ -16,7 +16,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from math import isfinite
 from typing import Any, Final
 
 from attnscope import tiles as records
@@ -33,6 +34,7 @@ MOST_LEVEL: Final = 32
 HOW: Final = ("mean", "sum")
 
 Part = Callable[[], bytes]
+Check = Callable[[], None]
 
 
 @dataclass(frozen=True)
@@ -54,6 +56,9 @@ class UnknownPathError(LookupError):
     """Nothing answers to this path."""
 
 
+Asked = Callable[[Tiles, Query, Check | None], Answer]
+
+
 class Answers:
     """Answers questions about the traces of a store.
 
@@ -65,12 +70,13 @@ class Answers:
     def __init__(self, store: Store, models: Callable[[], list[dict[str, Any]]]) -> None:
         self._store, self._models = store, models
 
-    def ask(self, path: str, query: str) -> Answer:
+    def ask(self, path: str, query: str, *, check: Check | None = None) -> Answer:
         """Check a question and begin its answer.
 
         Args:
             path: as above.
             query: the query string, without its question mark.
+            check: called during long work; what it raises ends it.
 
         Raises:
             UnknownPathError, UnknownTraceError: nobody answers to this path; no such trace.
@@ -86,7 +92,7 @@ class Answers:
         words = path.split("/")
         if len(words) != 4 or words[:2] != ["", "traces"] or words[3] not in _ASKED:
             raise UnknownPathError("There is nothing here.")
-        return _ASKED[words[3]](self._store.tiles(words[2]), given)
+        return _ASKED[words[3]](self._store.tiles(words[2]), given, check)
 
 
 def to_json(value: Any) -> Answer:
@@ -101,8 +107,8 @@ def to_json(value: Any) -> Answer:
     return Answer(JSON, [lambda: encoded])
 
 
-def _plain(name: str) -> Callable[[Tiles, Query], Answer]:
-    def asked(tiles: Tiles, given: Query) -> Answer:
+def _plain(name: str) -> Asked:
+    def asked(tiles: Tiles, given: Query, check: Check | None) -> Answer:
         given.done()
         return to_json(getattr(tiles, name)())
 
@@ -113,7 +119,7 @@ def _head(given: Query) -> tuple[int, int]:
     return given.integer("layer"), given.integer("head")
 
 
-def _tiles(tiles: Tiles, given: Query) -> Answer:
+def _tiles(tiles: Tiles, given: Query, check: Check | None) -> Answer:
     layer, head = _head(given)
     measure = given.choice("measure", MEASURES)
     level, at = given.integer("level", most=MOST_LEVEL), given.places("at")
@@ -132,7 +138,7 @@ def _tiles(tiles: Tiles, given: Query) -> Answer:
     return Answer(BYTES, [part(x, y) for x, y in at])
 
 
-def _tracks(tiles: Tiles, given: Query) -> Answer:
+def _tracks(tiles: Tiles, given: Query, check: Check | None) -> Answer:
     layer, head = _head(given)
     names = given.words("names", TRACKS)
     level, at = given.integer("level", most=MOST_LEVEL), given.numbers("at")
@@ -152,24 +158,24 @@ def _tracks(tiles: Tiles, given: Query) -> Answer:
     return Answer(BYTES, [part(name, x) for name in names for x in at])
 
 
-def _row(tiles: Tiles, given: Query) -> Answer:
+def _row(tiles: Tiles, given: Query, check: Check | None) -> Answer:
     layer, head = _head(given)
     queries, how = given.chosen("queries"), given.choice("how", HOW, "mean")
     given.done()
-    return _one(lambda: records.encode_row(tiles.row(layer, head, queries, how)))
+    return _one(lambda: records.encode_row(tiles.row(layer, head, queries, how, check=check)))
 
 
-def _column(tiles: Tiles, given: Query) -> Answer:
+def _column(tiles: Tiles, given: Query, check: Check | None) -> Answer:
     layer, head = _head(given)
     keys, how = given.chosen("keys"), given.choice("how", HOW, "mean")
     given.done()
-    return _one(lambda: records.encode_column(tiles.column(layer, head, keys, how)))
+    return _one(lambda: records.encode_column(tiles.column(layer, head, keys, how, check=check)))
 
 
-def _flow(tiles: Tiles, given: Query) -> Answer:
+def _flow(tiles: Tiles, given: Query, check: Check | None) -> Answer:
     queries, how = given.chosen("queries"), given.choice("how", HOW, "mean")
     given.done()
-    return _one(lambda: records.encode_flow(tiles.flow(queries, how)))
+    return _one(lambda: records.encode_flow(tiles.flow(queries, how, check=check)))
 
 
 def _one(part: Part) -> Answer:
@@ -178,27 +184,29 @@ def _one(part: Part) -> Answer:
     return Answer(BYTES, [lambda: body])
 
 
-def _cell(tiles: Tiles, given: Query) -> Answer:
+def _cell(tiles: Tiles, given: Query, check: Check | None) -> Answer:
     layer, head = _head(given)
     query, key = given.integer("query"), given.integer("key")
     given.done()
-    return to_json(tiles.cell(layer, head, query, key))
+    return to_json(asdict(tiles.cell(layer, head, query, key)))
 
 
-def _similar(tiles: Tiles, given: Query) -> Answer:
+def _similar(tiles: Tiles, given: Query, check: Check | None) -> Answer:
     layer, head = _head(given)
     count = given.integer("count", most=MOST_SIMILAR)
     given.done()
-    return to_json(tiles.similar(layer, head, count))
+    return to_json([asdict(one) for one in tiles.similar(layer, head, count, check=check)])
 
 
-def _expected(tiles: Tiles, given: Query) -> Answer:
+def _expected(tiles: Tiles, given: Query, check: Check | None) -> Answer:
     layer, head = _head(given)
     given.done()
-    return to_json(tiles.expected(layer, head))
+    found = tiles.expected(layer, head)
+    density = [value if isfinite(value) else None for value in found.density.tolist()]
+    return to_json({"cell": found.cell, "density": density})
 
 
-def _table(tiles: Tiles, given: Query) -> Answer:
+def _table(tiles: Tiles, given: Query, check: Check | None) -> Answer:
     layer, head = _head(given)
     measure = given.choice("measure", MEASURES, "weight")
     rows, keys = given.span("rows"), given.span("keys")
@@ -246,7 +254,7 @@ def _check_place(name: str, at: int, count: int) -> None:
         raise ValueError(f"{name}: expected 0 to {count - 1}, got {at}")
 
 
-_ASKED: Final[dict[str, Callable[[Tiles, Query], Answer]]] = {
+_ASKED: Final[dict[str, Asked]] = {
     "info": _plain("info"),
     "tokens": _plain("token_table"),
     "heads": _plain("heads"),

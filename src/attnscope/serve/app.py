@@ -19,7 +19,6 @@ Not here: who may ask (security.py), starting and ending (run.py).
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import json
 import struct
 import sys
@@ -190,12 +189,15 @@ async def _sent(events: AsyncIterator[dict[str, Any]]) -> AsyncIterator[bytes]:
             waiting.cancel()
 
 
+class _LeftError(Exception):
+    """The client has gone."""
+
+
 class _Asking:
     """The endpoint of all questions about traces."""
 
     def __init__(self, answers: Answers, workers: Workers) -> None:
         self._answers, self._workers = answers, workers
-        self._one = asyncio.Semaphore(1)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer, until it is done or the client has gone."""
@@ -215,25 +217,41 @@ class _Asking:
     async def _answer(self, scope: Scope, send: Send) -> None:
         path = "/" + scope["path_params"]["path"]
         query = scope["query_string"].decode("latin-1")
-        heavy = path.rpartition("/")[2] in _HEAVY
-        async with self._workers, self._one if heavy else contextlib.nullcontext():
-            answer = await self._workers.run(lambda: self._answers.ask(path, query))
-            parts = iter(answer.parts)
-            first = await self._next(parts)
-            await _start(answer, send)
+        gone = False
+
+        def check() -> None:
+            if gone:
+                raise _LeftError
+
+        async with self._workers.place(heavy=path.rpartition("/")[2] in _HEAVY):
             try:
-                while first is not None:
-                    await _send(send, first, more=True)
-                    first = await self._next(parts)
-            except (asyncio.CancelledError, OSError, TimeoutError):
-                raise
-            except Exception as error:
-                status, sentence = explain(error)
-                if answer.media != BYTES:
-                    raise ConnectionAbortedError from None  # half a file must not look whole
-                said = sentence.encode()
-                await _send(send, ERROR.pack(b"ATER", 1, status, len(said), 0) + said, more=True)
-            await _send(send, b"", more=False)
+                answer = await self._workers.run(
+                    lambda: self._answers.ask(path, query, check=check)
+                )
+                parts = iter(answer.parts)
+                first = await self._next(parts)
+                await _start(answer, send)
+                await self._pass_on(answer, first, parts, send)
+            finally:
+                gone = True  # whatever a thread still computes ends at its next check
+
+    async def _pass_on(
+        self, answer: Answer, piece: bytes | None, parts: Iterator[Part], send: Send
+    ) -> None:
+        """Send the pieces; an error on the way is the last of them."""
+        try:
+            while piece is not None:
+                await _send(send, piece, more=True)
+                piece = await self._next(parts)
+        except (OSError, TimeoutError):
+            raise  # of the sending: nobody takes it
+        except Exception as error:
+            status, sentence = explain(error)
+            if answer.media != BYTES:
+                raise ConnectionAbortedError from None  # half a file must not look whole
+            said = sentence.encode()
+            await _send(send, ERROR.pack(b"ATER", 1, status, len(said), 0) + said, more=True)
+        await _send(send, b"", more=False)
 
     async def _next(self, parts: Iterator[Part]) -> bytes | None:
         """The next piece, computed in a thread; None after the last."""

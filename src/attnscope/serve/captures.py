@@ -44,6 +44,12 @@ KEPT: Final = 32
 TAIL: Final = 1 << 14
 """Bytes of the process's stderr that are kept, from its end."""
 
+SECONDS_TO_END: Final = 5.0
+"""For a process that has said its last word to end by itself."""
+
+LAST: Final = ("done", "failed", "cancelled")
+"""Kinds of the event after which there is none."""
+
 Event = dict[str, Any]
 
 
@@ -68,7 +74,7 @@ class _Job:
 
     @property
     def over(self) -> bool:
-        return bool(self.events) and self.events[-1]["kind"] in ("done", "failed", "cancelled")
+        return bool(self.events) and self.events[-1]["kind"] in LAST
 
     async def more_than(self, told: int) -> None:
         """Wait until there are more events than these."""
@@ -77,7 +83,7 @@ class _Job:
 
     async def tell(self, event: Event) -> None:
         async with self.changed:
-            if len(self.events) < MOST_EVENTS or event["kind"] in ("done", "failed", "cancelled"):
+            if len(self.events) < MOST_EVENTS or event["kind"] in LAST:
                 self.events.append(event)
             self.changed.notify_all()
 
@@ -138,10 +144,10 @@ class Captures:
         job, told = self._job(key), 0
         while True:
             await job.more_than(told)
-            for event in job.events[told:]:
-                yield event
-            told = len(job.events)
-            if job.over:
+            event = job.events[told]
+            told += 1
+            yield event
+            if event["kind"] in LAST:
                 return
 
     def check(self, key: str) -> None:
@@ -197,24 +203,29 @@ class Captures:
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
             limit=MOST_LINE, start_new_session=True,
         )  # fmt: skip
-        if job.cancelled:
-            return {"kind": "cancelled"}
         assert process.stdin is not None
         assert process.stdout is not None
         assert process.stderr is not None
         listening = asyncio.ensure_future(_tail(process.stderr))
+        said, patience = None, 0.0
         try:
-            with contextlib.suppress(ConnectionError):  # it died at once; stderr says why
-                process.stdin.write(json.dumps(asked).encode() + b"\n")
-                await process.stdin.drain()
-            said = await self._lines(job, process.stdout)
-            code = await process.wait()
-            errors = await listening
+            if not job.cancelled:
+                with contextlib.suppress(ConnectionError):  # it died at once; stderr says why
+                    process.stdin.write(json.dumps(asked).encode() + b"\n")
+                    await process.stdin.drain()
+                said = await self._lines(job, process.stdout)
+                patience = SECONDS_TO_END
         finally:
-            listening.cancel()
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(process.wait(), patience)
+            _kill(process)
+            process.stdin.close()
+            await _tail(process.stdout)  # to its end: nothing that was opened stays open
+            errors = await listening
+            code = await process.wait()
         if said is not None and said["kind"] == "failed":
             return said
-        if said is None or code != 0:
+        if said is None:
             return {"kind": "failed", "message": _crashed(code, errors)}
         return {"kind": "done", "trace": await asyncio.to_thread(self._store.open, job.path)}
 

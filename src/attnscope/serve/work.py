@@ -10,7 +10,8 @@ Not here: what is computed (answers.py), how a client's leaving is noticed (app.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+import contextlib
+from collections.abc import AsyncIterator, Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Final, TypeVar
 
@@ -41,28 +42,29 @@ class Workers:
     ) -> None:
         self._pool = ThreadPoolExecutor(threads, thread_name_prefix="attnscope-serve")
         self._room = asyncio.Semaphore(at_work)
+        self._one = asyncio.Semaphore(1)
         self._most = at_work + waiting
         self._count = 0
 
-    async def __aenter__(self) -> Workers:
-        """Take a place for one request.
+    @contextlib.asynccontextmanager
+    async def place(self, *, heavy: bool = False) -> AsyncIterator[None]:
+        """A place for one request, as long as this is open.
+
+        Args:
+            heavy: whether its work may take a second; of such, one request works at a time, so
+                that a thread is always free for the others.
 
         Raises:
-            BusyError: there is none.
+            BusyError: too many wait already.
         """
         if self._count >= self._most:
             raise BusyError
         self._count += 1
         try:
-            await self._room.acquire()
-        except BaseException:
+            async with self._one if heavy else contextlib.nullcontext(), self._room:
+                yield
+        finally:
             self._count -= 1
-            raise
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        self._room.release()
-        self._count -= 1
 
     async def run(self, work: Callable[[], Result]) -> Result:
         """One piece of work in a thread; cancelling the wait drops it if it has not begun."""
