@@ -42,6 +42,7 @@ EXTRAS: Final = {
     "starlette": "serve",
     "uvicorn": "serve",
     "anywidget": "notebook",
+    "markdown_it": "lessons",
 }
 """Which extra brings a package that may be missing."""
 
@@ -63,6 +64,9 @@ COMMANDS: Final[dict[str, Entry]] = {
         "attnscope.cli.generate", "generate", "Let a model go on with a text, step by step."
     ),
     "serve": Entry("attnscope.cli.serve", "serve", "Open the app on saved traces, in the browser."),
+    "lessons": Entry(
+        "attnscope.cli.lessons", "lessons", "Open the course, or write it as a site of its own."
+    ),
     "plan": Entry("attnscope.cli.plan", "app", "Bytes and FLOPs of a model's attention."),
     "figures": Entry("attnscope.cli.figures", "app", "Every number of the course, computed."),
     "models": Entry("attnscope.cli.models", "app", "List, fetch and find models."),

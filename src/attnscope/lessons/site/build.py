@@ -27,11 +27,12 @@ STATIC: Final = Path(__file__).parents[2] / "serve" / "static"
 OTHER: Final = {"zh": "en", "en": "zh"}
 
 
-def build(course: Course | None = None) -> dict[str, bytes]:
+def build(course: Course | None = None, *, notes: bool = False) -> dict[str, bytes]:
     """Every file of the site, by its path.
 
     Args:
         course: what to build; the course that comes with the package if not given.
+        notes: whether a server keeps the reader's notes, at notes/{language}/{page}.
 
     Raises:
         ContentError: something in the content is wrong; the message names file and line.
@@ -43,7 +44,9 @@ def build(course: Course | None = None) -> dict[str, bytes]:
     files = {f"assets/{name}": text.encode() for name, text in assets().items()}
     for language in LANGUAGES:
         for lesson in course.lessons[language]:
-            files[f"{language}/{lesson.slug}.html"] = lesson_page(course, lesson).encode()
+            files[f"{language}/{lesson.slug}.html"] = lesson_page(
+                course, lesson, notes=notes
+            ).encode()
         if language in course.timelines:
             files[f"{language}/timeline.html"] = timeline_page(course, language).encode()
         files[f"{language}/index.html"] = index_page(course, language).encode()
@@ -89,9 +92,9 @@ def assets() -> dict[str, str]:
     }
 
 
-def lesson_page(course: Course, lesson: Lesson) -> str:
+def lesson_page(course: Course, lesson: Lesson, *, notes: bool = False) -> str:
     """One lesson's page."""
-    page, content = draw_lesson(course, lesson)
+    page, content = draw_lesson(course, lesson, notes=notes)
     language = lesson.language
     frame = Frame(
         title=f"{lesson.title} · {say(language, 'course.short')}",
@@ -100,10 +103,13 @@ def lesson_page(course: Course, lesson: Lesson) -> str:
         other=f"../{OTHER[language]}/{lesson.slug}.html",
         links=_links(course, language),
     )
-    return html(frame, content, page.data())
+    data = page.data()
+    if notes:
+        data["notes"] = f"../notes/{language}/{lesson.slug}"
+    return html(frame, content, data)
 
 
-def draw_lesson(course: Course, lesson: Lesson) -> tuple[Page, str]:
+def draw_lesson(course: Course, lesson: Lesson, *, notes: bool = False) -> tuple[Page, str]:
     """A lesson's content as HTML, and what it refers to."""
     page = Page(course, lesson.document, lesson.language, lesson.number)
     content = draw(lesson.document.children, page)
@@ -118,7 +124,7 @@ def draw_lesson(course: Course, lesson: Lesson) -> tuple[Page, str]:
     )
     last = (
         f'<section class="notes"><h2 id="{page.id("notes", place)}">{page.say("notes")}</h2>'
-        f'<p class="note">{page.say("notes.about")}</p>'
+        f'<p class="note">{page.say("notes.about.server" if notes else "notes.about")}</p>'
         f'<textarea rows="6" aria-label="{page.say("notes.label")}"></textarea>'
         f'<button type="button" class="download">{page.say("notes.download")}</button></section>'
     )

@@ -1,7 +1,7 @@
 // @ts-check
 /** What stands around a lesson: the scheme's button, the list of sections, the notes. */
 
-import { fill, h } from "../parts/dom.js";
+import { debounce, fill, h } from "../parts/dom.js";
 import { keep, kept, keptScheme } from "./keep.js";
 
 /** @param {HTMLElement} root */
@@ -39,9 +39,10 @@ export function mountContents(root) {
 }
 
 /**
- * The reader's notes: kept as they are typed, and given as a Markdown file.
+ * The reader's notes: kept as they are typed, in the browser or by the server that `notes` names,
+ * and given as a Markdown file.
  * @param {HTMLElement} root
- * @param {{page: string, title: string, language: string}} about
+ * @param {{page: string, title: string, language: string, notes?: string}} about
  * @param {import("./parts.js").Say} t
  */
 export function mountNotes(root, about, t) {
@@ -51,9 +52,19 @@ export function mountNotes(root, about, t) {
   const name = `notes.${about.language}.${about.page}`;
   const said = h("p", { class: "note", role: "status" });
   place.append(said);
-  field.value = kept(name) ?? "";
+  const { notes } = about;
+  if (notes) {
+    fetch(notes).then((answer) => answer.text()).then((text) => {
+      if (!field.value) field.value = text;
+    }, () => {});
+  } else field.value = kept(name) ?? "";
+  const send = debounce(async (/** @type {string} */ address) => {
+    const answer = await fetch(address, { method: "PUT", body: field.value }).catch(() => null);
+    said.textContent = t(answer?.ok ? "notes.written" : "notes.not_written");
+  }, 400);
   field.addEventListener("input", () => {
-    said.textContent = keep(name, field.value) ? t("notes.kept") : t("notes.not_kept");
+    if (notes) send(notes);
+    else said.textContent = t(keep(name, field.value) ? "notes.kept" : "notes.not_kept");
   });
   place.querySelector(".download")?.addEventListener("click", () => {
     const text = `# ${about.title}\n\n${field.value.trimEnd()}\n`;

@@ -51,7 +51,7 @@ export function mountProperties(place, _options, _data, t) {
   fill(place,
     h("div", { class: "controls" }, sliders.map((one) => one.element), shift.element),
     chart.element,
-    h("div", { class: "columns-of-bars" },
+    h("div", { class: "columns-of-bars two" },
       card("positive", [["least", "least"]]),
       card("sums", [["sum", "sum"]]),
       card("differences", [["moved", "moved"], ["rival", "rival"]]),

@@ -7,6 +7,8 @@ export const enWidgets = {
   "widget.failed": "This experiment could not start. The browser's console says why.",
   "notes.kept": "Kept in this browser.",
   "notes.not_kept": "This browser keeps nothing here; download the notes before you leave.",
+  "notes.written": "Written to the file on this machine.",
+  "notes.not_written": "Could not be written: is attnscope still running?",
   "predict.right": "That is it",
   "predict.wrong": "It goes otherwise",
   "exercise.right": "Right.",

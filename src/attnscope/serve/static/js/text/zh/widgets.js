@@ -7,6 +7,8 @@ export const zhWidgets = {
   "widget.failed": "这个实验没能启动，浏览器的控制台里有原因。",
   "notes.kept": "已存在这个浏览器里。",
   "notes.not_kept": "这个浏览器不让保存，离开前请先下载。",
+  "notes.written": "已写入这台机器上的文件。",
+  "notes.not_written": "没能写入：attnscope 还在运行吗？",
   "predict.right": "就是这样",
   "predict.wrong": "其实是另一个",
   "exercise.right": "对了。",
