@@ -7,7 +7,7 @@ import { test } from "node:test";
 import { breakLines, breaks, vertically } from "../../../src/attnscope/serve/static/js/screens/flow/lines.js";
 import { byLayer, largest, massList, overLayers, shades } from "../../../src/attnscope/serve/static/js/screens/flow/mass.js";
 import { rangeLabel, shareText } from "../../../src/attnscope/serve/static/js/screens/flow/panel.js";
-import { bytesText, find, unitOffsets, unitRange, unitsOf, visible, Words } from "../../../src/attnscope/serve/static/js/screens/flow/tokens.js";
+import { bytesText, find, joinedLabel, unitOffsets, unitRange, unitsOf, visible, Words } from "../../../src/attnscope/serve/static/js/screens/flow/tokens.js";
 import { halves, measureOf } from "../../../src/attnscope/serve/static/js/screens/flow/toolbar.js";
 import { madeRow, madeTokens, noise } from "./fake_trace.js";
 
@@ -103,6 +103,15 @@ test("pieces of one character are one unit; tokens without bytes are each their 
   assert.deepEqual([...units.first], [0, 1, 2, 3, 6, 9]);
   assert.deepEqual(unitRange(units, 3), { first: 3, last: 5 });
   assert.deepEqual(unitRange(units, 5), { first: 9, last: 9 });
+});
+
+test("a piece that holds the space before a character is one unit with the other pieces", () => {
+  const made = { text: "a 国，b", ids: [0, 1, 2, 3, 4], start: [0, 1, 2, 2, 8], end: [1, 5, 5, 8, 9], labels: ["a", " 国", "国", "国，", "b"] };
+  const units = unitsOf(made);
+  assert.deepEqual([...units.first], [0, 1, 4]);
+  assert.equal(joinedLabel(made, 1, 3), " 国，");
+  assert.equal(joinedLabel(made, 0, 4), made.text);
+  assert.equal(joinedLabel(madeTokens(300), 0, 299), madeTokens(300).text);
 });
 
 test("byte offsets become places in a string, also beyond the basic plane", () => {

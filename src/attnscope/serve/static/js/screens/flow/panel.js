@@ -8,7 +8,7 @@
 import { fill, h } from "../../parts/dom.js";
 import { count, percent, significant } from "../../parts/numbers.js";
 import { largest, massList } from "./mass.js";
-import { bytesText, visible } from "./tokens.js";
+import { bytesText, joinedLabel, visible } from "./tokens.js";
 
 /**
  * @typedef {import("../../types.js").App} App
@@ -174,12 +174,9 @@ export function shareText(share) {
  * @returns {string}
  */
 export function rangeLabel(table, first, last) {
-  const parts = [];
-  for (let token = first; token <= last && parts.length < 200; token++) {
-    const same = token > first && table.start[token] === table.start[token - 1] && table.end[token] === table.end[token - 1] && table.end[token] > table.start[token];
-    if (!same) parts.push(table.labels[token]);
-  }
-  const all = parts.length === 1 ? visible(parts[0]) : visible(parts.join(""));
-  const letters = [...all];
-  return letters.length > 48 ? `${letters.slice(0, 30).join("")}…${letters.slice(-14).join("")}` : all;
+  const near = Math.min(last, first + 60);
+  const begin = [...visible(joinedLabel(table, first, near))];
+  if (near === last && begin.length <= 48) return begin.join("");
+  const stop = [...visible(joinedLabel(table, Math.max(first, last - 20), last))];
+  return `${begin.slice(0, 30).join("")}…${stop.slice(-14).join("")}`;
 }

@@ -10,7 +10,7 @@
 
 import { eachFrame, fill, h } from "../../parts/dom.js";
 import { breakLines } from "./lines.js";
-import { unitRange, unitsOf, visible } from "./tokens.js";
+import { joinedLabel, unitRange, unitsOf, visible } from "./tokens.js";
 
 /**
  * @typedef {import("../../types.js").TokenTable} TokenTable
@@ -69,17 +69,17 @@ export class TextView {
   setTokens(table) {
     this.table = table;
     this.units = unitsOf(table);
-    this.labels = Array.from(this.units.first, (token) => this.shownLabel(token));
+    this.labels = Array.from(this.units.first, (token, unit) => this.shownLabel(token, unitRange(this.units, unit).last));
     this.widths = this.measure();
     this.room = 0;
     this.element.scrollTop = 0;
     this.layout();
   }
 
-  /** What stands in the text for a token: its characters, signs for what has none. @param {number} token */
-  shownLabel(token) {
-    const { start, end, labels } = this.table;
-    const label = labels[token];
+  /** What stands in the text for a unit: its characters, signs for what has none. @param {number} token @param {number} last */
+  shownLabel(token, last) {
+    const { start, end } = this.table;
+    const label = joinedLabel(this.table, token, last);
     if (end[token] === start[token]) return label === "" ? "∅" : visible(label);
     if (/[\r\n]/.test(label)) return `${label.replace(/[\r\n]+/g, "")}${"↵".repeat((label.match(/\n/g) ?? ["\r"]).length)}\n`;
     return label.replace(/[\p{Cc}]/gu, (char) => (char === "\t" ? "⇥\u2003" : visible(char)));

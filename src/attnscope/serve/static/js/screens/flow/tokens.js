@@ -2,8 +2,8 @@
 /**
  * From the table of tokens to what a reader sees: characters over their pieces, words over tokens.
  *
- * The idea: a token is a span of bytes in whole characters. Neighbours with the same span are pieces
- * of one character (or cluster): one unit. A word is what the language's own rules say
+ * The idea: a token is a span of bytes in whole characters. Neighbours whose spans overlap are pieces
+ * of one character or cluster (the first may hold the space before it): one unit. A word is what the language's own rules say
  * (Intl.Segmenter), asked for one paragraph at a time, so that a long text costs nothing at first.
  *
  * Not here: where units stand on a line (lines.js).
@@ -22,9 +22,11 @@
 export function unitsOf({ start, end }) {
   const of = new Int32Array(start.length);
   const first = [];
+  let covered = -1;
   for (let token = 0; token < start.length; token++) {
-    const joined = token > 0 && end[token] > start[token] && start[token] === start[token - 1] && end[token] === end[token - 1];
-    if (!joined) first.push(token);
+    const bytes = end[token] > start[token];
+    if (!bytes || start[token] >= covered) first.push(token);
+    covered = bytes ? Math.max(covered, end[token]) : -1;
     of[token] = first.length - 1;
   }
   return { first: Int32Array.from(first), of };
@@ -39,6 +41,28 @@ export function unitsOf({ start, end }) {
 export function unitRange({ first, of }, unit) {
   return { first: first[unit], last: (unit + 1 < first.length ? first[unit + 1] : of.length) - 1 };
 }
+
+/**
+ * What some tokens say together: each character once, also where it is several pieces.
+ * @param {TokenTable} table
+ * @param {number} first
+ * @param {number} last
+ * @returns {string}
+ */
+export function joinedLabel({ start, end, labels }, first, last) {
+  let said = "";
+  let covered = -1;
+  for (let token = first; token <= last; token++) {
+    const bytes = end[token] > start[token];
+    if (!bytes || start[token] >= covered) said += labels[token];
+    else if (end[token] > covered) said += decoder.decode(encoder.encode(labels[token]).slice(covered - start[token]));
+    covered = bytes ? Math.max(covered, end[token]) : -1;
+  }
+  return said;
+}
+
+const encoder = new TextEncoder();
+const decoder = new TextDecoder();
 
 /**
  * Of each byte offset in `at` (rising) the offset in UTF-16 units, which is what strings count in.
