@@ -12,6 +12,7 @@ The two functions and the binary format are a contract, described in docs/tiles.
 from attnscope.tiles.about import TRACKS, heads, info
 from attnscope.tiles.compare import Alike, Expected, expected, similar
 from attnscope.tiles.grid import MEASURES, TILE
+from attnscope.tiles.held import Tiles
 from attnscope.tiles.rows import Cell, Flow, Row, cell, column, flow, row
 from attnscope.tiles.tile import Tile, tile, window
 from attnscope.tiles.tokens import token_table
@@ -35,6 +36,7 @@ __all__ = [
     "Flow",
     "Row",
     "Tile",
+    "Tiles",
     "TrackTile",
     "cell",
     "column",

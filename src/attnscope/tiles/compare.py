@@ -74,9 +74,7 @@ def similar(
     Cost: 64 rows of every head: 128 S D FLOPs each; memory of those rows.
     """
     record, head = head_of(trace, layer, head)
-    count = bounded("count", count, 1 << 31)
-    if count < 1:
-        raise ValueError(f"count: expected at least 1, got {count}")
+    count = check_count(count)
     rows = _spread(record.queries)
     own = Head(record, head, trace.header.sink_keys)
     mine, sinks = _rows(own, rows, check)
@@ -117,6 +115,14 @@ def expected(trace: Trace, layer: int, head: int, *, shop: Workshop | None = Non
     total, number = np.add.reduceat(sums, edges), np.add.reduceat(pairs, edges)
     density = np.divide(total, number, out=np.full(len(edges), np.nan), where=number > 0)
     return Expected(cell, density.astype(np.float32))
+
+
+def check_count(count: int) -> int:
+    """How many heads are wanted: at least one."""
+    count = bounded("count", count, 1 << 31)
+    if count < 1:
+        raise ValueError(f"count: expected at least 1, got {count}")
+    return count
 
 
 def distances(view: Head, shop: Workshop) -> tuple[np.ndarray, np.ndarray]:

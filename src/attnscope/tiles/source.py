@@ -61,13 +61,25 @@ class Source:
             return self.stored
         return self.grid.whole
 
+    def reads(self, measure: str, level: int) -> bool:
+        """Whether a tile is only read."""
+        return measure == "weight" and level == self.stored
+
+    def dear(self, measure: str, level: int) -> bool:
+        """Whether a tile cost a pass over weights of a level that others are pooled from."""
+        return (
+            measure != "uniform"
+            and level >= self.base(measure)
+            and not (self.stored is not None and measure.startswith("weight"))
+        )
+
     def planes(self, measure: str, place: Place, shop: Workshop) -> Triple | None:
         """mean, max and argmax of a tile ([height, width] each), None where all is masked.
 
         Raises:
             TraceError: the trace is damaged.
         """
-        if place.width == 0 or place.height == 0 or not self._in_sight(place):
+        if place.width == 0 or place.height == 0 or not self.in_sight(place):
             return None
         found = self._find(measure, place, shop)
         return None if found is None or np.isnan(found[0]).all() else found
@@ -80,11 +92,11 @@ class Source:
             return self._pooled(measure, place, shop)
         if measure != plain:
             return self._without_sink(measure, plain, place, shop)
-        if measure == "weight" and self.stored is not None:
+        if self.reads(measure, place.level):
             return self._read(place)
         return self._computed(measure, Region(place.level, place.rows, place.columns), shop)
 
-    def _in_sight(self, place: Place) -> bool:
+    def in_sight(self, place: Place) -> bool:
         """Whether an interval of a row reaches the tile: most of what is masked is known so."""
         rows, keys = place.span(self.grid)
         first, end = self.head.first[rows], self.head.end[rows]

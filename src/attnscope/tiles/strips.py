@@ -17,7 +17,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import Executor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Final
 
@@ -141,7 +141,8 @@ class Workshop:
 
         other = None
         if self.helpers is not None and len(jobs) > 1:
-            other = self.helpers.submit(take, None)
+            with suppress(RuntimeError):  # the helpers have been sent home; then one does it all
+                other = self.helpers.submit(take, None)
         try:
             take(self.check)
         except BaseException:

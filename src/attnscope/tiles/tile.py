@@ -15,17 +15,17 @@ Not here: which of the three it is (source.py), bytes (wire.py), what is kept (c
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 
 from attnscope.tiles import strips, uniform
-from attnscope.tiles.grid import Place, bounded, head_of, measure_of, record_of
+from attnscope.tiles.grid import Grid, Place, bounded, head_of, measure_of, record_of
 from attnscope.tiles.head import Head
 from attnscope.tiles.pool import Triple
 from attnscope.tiles.source import NO_SINK, Source
 from attnscope.tiles.strips import Workshop
-from attnscope.trace import Trace
+from attnscope.trace import LayerRecord, Trace
 
 STATES: Final = ("values", "masked", "missing")
 
@@ -71,6 +71,26 @@ def tile(trace: Trace, layer: int, head: int, measure: str, level: int, x: int, 
         ValueError: an unknown measure, or a head, level, x or y that is out of range.
         TraceError: the trace is damaged.
     """
+    asked = ask(trace, layer, head, measure, level, x, y)
+    if isinstance(asked, Tile):
+        return asked
+    source = Source(Head(asked.record, asked.head, trace.header.sink_keys))
+    return as_tile(asked.place, source.planes(asked.measure, asked.place, Workshop.alone()))
+
+
+class Asked(NamedTuple):
+    """A tile that there is: what was asked for, checked."""
+
+    record: LayerRecord
+    head: int
+    measure: str
+    place: Place
+
+
+def ask(
+    trace: Trace, layer: int, head: int, measure: str, level: int, x: int, y: int
+) -> Asked | Tile:
+    """Check what was asked for; the tile itself where it is missing."""
     measure = measure_of(measure)
     record = record_of(trace, layer)
     if record is None or (measure.startswith("arrived") and not record.has("value_norms")):
@@ -79,9 +99,7 @@ def tile(trace: Trace, layer: int, head: int, measure: str, level: int, x: int, 
             level=bounded("level", level, 64), x=bounded("x", x, limit), y=bounded("y", y, limit)
         )
     head = bounded("head", head, record.info.query_heads)
-    source = Source(Head(record, head, trace.header.sink_keys))
-    place = source.grid.place(level, x, y)
-    return as_tile(place, source.planes(measure, place, Workshop.alone()))
+    return Asked(record, head, measure, Grid(record.queries, record.keys).place(level, x, y))
 
 
 WINDOW: Final = 4 << 20

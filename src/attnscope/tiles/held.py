@@ -1,0 +1,292 @@
+"""A trace with what was computed of it kept: what a server or a notebook holds.
+
+The idea: the pure functions say what an answer is; this gives the same answers faster. Tiles stay
+in a cache of bounded size, half of it for those that cost a pass over a whole map; two threads
+share the strips of a tile; and while nobody asks, the dearest level of the head that was seen last
+is made ahead.
+
+Not here: the answers (tile.py, tracks.py, rows.py, compare.py), HTTP (serve).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager, nullcontext
+from functools import partial
+from types import TracebackType
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+
+from attnscope.errors import TraceError
+from attnscope.tiles import about, compare, rows, tokens
+from attnscope.tiles import tile as single
+from attnscope.tiles import tracks as along
+from attnscope.tiles.cache import Lru, Turns
+from attnscope.tiles.grid import TILE, head_of
+from attnscope.tiles.head import Head
+from attnscope.tiles.pool import Triple
+from attnscope.tiles.prefetch import Prefetch
+from attnscope.tiles.source import Source
+from attnscope.tiles.strips import Check, Scratch, Workshop
+from attnscope.trace import Trace
+
+CACHE_BYTES: Final = 64 << 20
+_TILE_BYTES: Final = 12 * TILE * TILE
+_HEAD_BYTES: Final = 8 << 20
+_ANSWER_BYTES: Final = 1 << 20
+_WORTH: Final = 1e9
+"""FLOPs of a tile, some 10 ms, from which on it is made ahead."""
+
+
+class _Key(NamedTuple):
+    """One tile."""
+
+    layer: int
+    head: int
+    measure: str
+    level: int
+    x: int
+    y: int
+
+
+class Tiles:
+    """The answers of this package about one trace, with a memory; safe to use from any thread.
+
+    Args:
+        trace: the trace; it must stay as it is.
+        cache_bytes: of tiles that are kept.
+        prefetch: whether tiles are made ahead while nobody asks.
+
+    Close it, or use it in a `with` block, to end its threads.
+    """
+
+    def __init__(
+        self, trace: Trace, *, cache_bytes: int = CACHE_BYTES, prefetch: bool = True
+    ) -> None:
+        if cache_bytes < 0:
+            raise ValueError(f"cache_bytes: expected at least 0, got {cache_bytes}")
+        self.trace = trace
+        self._dear, self._plain = Lru(cache_bytes // 2), Lru(cache_bytes - cache_bytes // 2)
+        self._answers, self._heads = Lru(_ANSWER_BYTES), Lru(_HEAD_BYTES)
+        self._turns, self._scratch = Turns(), Scratch()
+        self._helper: ThreadPoolExecutor | None = ThreadPoolExecutor(
+            1, thread_name_prefix="attnscope-strips"
+        )
+        self._ahead = Prefetch(self._steps, TraceError) if prefetch else None
+        self._whole: dict[str, Any] = {}
+
+    def info(self) -> dict[str, Any]:
+        """See `info`."""
+        return self._once("info", lambda: about.info(self.trace))
+
+    def heads(self) -> list[dict[str, Any]]:
+        """See `heads`."""
+        return self._once("heads", lambda: about.heads(self.trace))
+
+    def token_table(self) -> dict[str, Any]:
+        """See `token_table`."""
+        return self._once("tokens", lambda: tokens.token_table(self.trace))
+
+    def tile(
+        self, layer: int, head: int, measure: str, level: int, x: int, y: int, *,
+        check: Check | None = None,
+    ) -> single.Tile:  # fmt: skip
+        """See `tile`; `check` is called between strips, and what it raises ends the work."""
+        asked = single.ask(self.trace, layer, head, measure, level, x, y)
+        if isinstance(asked, single.Tile):
+            return asked
+        place = asked.place
+        key = _Key(asked.record.info.index, asked.head, measure, place.level, place.x, place.y)
+        with self._request():
+            found = self._planes(key, Workshop(self._scratch, self._helper, check))
+        if self._ahead is not None:
+            self._ahead.want(key)
+        return single.as_tile(place, found)
+
+    def track(self, layer: int, head: int, name: str, level: int, x: int) -> along.TrackTile:
+        """See `track`."""
+        with self._request():
+            return along.track(self.trace, layer, head, name, level, x)
+
+    def row(
+        self, layer: int, head: int, queries: Iterable[int], how: str = "mean", *,
+        check: Check | None = None,
+    ) -> rows.Row:  # fmt: skip
+        """See `row`."""
+        with self._request():
+            return rows.row(self.trace, layer, head, queries, how, check=check)
+
+    def column(
+        self, layer: int, head: int, keys: Iterable[int], how: str = "mean", *,
+        check: Check | None = None,
+    ) -> np.ndarray:  # fmt: skip
+        """See `column`."""
+        with self._request():
+            return rows.column(self.trace, layer, head, keys, how, check=check)
+
+    def flow(
+        self, queries: Iterable[int], how: str = "mean", *, check: Check | None = None
+    ) -> rows.Flow:
+        """See `flow`."""
+        with self._request():
+            return rows.flow(self.trace, queries, how, check=check)
+
+    def cell(self, layer: int, head: int, query: int, key: int) -> rows.Cell:
+        """See `cell`."""
+        with self._request():
+            return rows.cell(self.trace, layer, head, query, key)
+
+    def window(
+        self, layer: int, head: int, measure: str, queries: slice, keys: slice
+    ) -> np.ndarray:
+        """See `window`."""
+        with self._request():
+            return single.window(self.trace, layer, head, measure, queries, keys)
+
+    def similar(
+        self, layer: int, head: int, count: int, *, check: Check | None = None
+    ) -> list[compare.Alike]:
+        """See `similar`; all heads are compared at the first call, and kept."""
+
+        def make() -> list[compare.Alike]:
+            return compare.similar(self.trace, layer, head, 1 << 30, check=check)
+
+        head_of(self.trace, layer, head)
+        compare.check_count(count)
+        return self._answer(("similar", layer, head), make, check)[:count]
+
+    def expected(self, layer: int, head: int, *, check: Check | None = None) -> compare.Expected:
+        """See `expected`; kept."""
+
+        def make() -> compare.Expected:
+            shop = Workshop(self._scratch, self._helper, check)
+            return compare.expected(self.trace, layer, head, shop=shop)
+
+        head_of(self.trace, layer, head)
+        return self._answer(("expected", layer, head), make, check)
+
+    def settle(self, timeout: float = 60.0) -> bool:
+        """Wait until all that is made ahead is made; whether it is."""
+        return self._ahead is None or self._ahead.settle(timeout)
+
+    def close(self) -> None:
+        """End the threads; answers are still given after it."""
+        if self._ahead is not None:
+            self._ahead.close()
+            self._ahead = None
+        helper, self._helper = self._helper, None
+        if helper is not None:
+            helper.shutdown(wait=True)
+
+    def __enter__(self) -> Tiles:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    @property
+    def bytes(self) -> int:
+        """What the caches hold."""
+        caches = self._dear, self._plain, self._answers, self._heads
+        return sum(cache.bytes for cache in caches)
+
+    def _request(self) -> AbstractContextManager[None]:
+        return nullcontext() if self._ahead is None else self._ahead.request()
+
+    def _once(self, name: str, make: Callable[[], Any]) -> Any:
+        """An answer about the whole trace, made at the first call."""
+        if name not in self._whole:
+            with self._turns.turn(name), self._request():
+                if name not in self._whole:
+                    self._whole[name] = make()
+        return self._whole[name]
+
+    def _answer(self, key: tuple, make: Callable[[], Any], check: Check | None) -> Any:
+        """A small answer that took long, kept."""
+        kept = self._answers.get(key)
+        if kept is None:
+            with self._request(), self._turns.turn(key, check):
+                kept = self._answers.get(key)
+                if kept is None:
+                    kept = (make(),)
+                    size = 64 * len(kept[0]) if isinstance(kept[0], list) else 1 << 13
+                    self._answers.put(key, kept[0], size)
+        return kept[0]
+
+    def _head(self, layer: int, head: int) -> Head:
+        kept = self._heads.get((layer, head))
+        if kept is not None:
+            return kept[0]
+        made = Head(self.trace.layer(layer), head, self.trace.header.sink_keys)
+        self._heads.put((layer, head), made, 12 * made.queries)  # after_sink and sight
+        return made
+
+    def _planes(self, key: _Key, shop: Workshop) -> Triple | None:
+        """A tile's planes, kept or made."""
+
+        def lookup(measure: str, level: int, x: int, y: int) -> Triple | None:
+            return self._planes(key._replace(measure=measure, level=level, x=x, y=y), shop)
+
+        source = Source(self._head(key.layer, key.head), lookup)
+        place = source.grid.place(key.level, key.x, key.y)
+        if source.reads(key.measure, key.level):
+            return source.planes(key.measure, place, shop)
+        cache = self._dear if source.dear(key.measure, key.level) else self._plain
+        kept = cache.get(key)
+        if kept is not None:
+            return kept[0]
+        with self._turns.turn(key, shop.check):
+            kept = cache.get(key)
+            if kept is not None:
+                return kept[0]
+            made = source.planes(key.measure, place, shop)
+            size = 0
+            if made is not None:
+                made = tuple(np.ascontiguousarray(plane) for plane in made)  # type: ignore[assignment]
+                size = sum(plane.nbytes for plane in made)
+            cache.put(key, made, size)
+            return made
+
+    def _steps(self, want: _Key) -> Iterator[Callable[[Check], None]]:
+        """The tiles to make ahead, the nearest first, while they are not there."""
+        source = Source(self._head(want.layer, want.head))
+        base = source.base(want.measure)
+        levels = [base] if source.dear(want.measure, base) else []
+        levels += [base - 1] if base > 0 else []
+        if want.measure == "uniform":
+            return
+        for level in levels:
+            flops = 2.0 * (TILE << level) ** 2 * source.record.info.head_width
+            if flops < _WORTH:
+                continue
+            cache = self._dear if level == base else self._plain
+            for key in self._near(source, want, level, cache.limit * 3 // 4 // _TILE_BYTES):
+                if cache.get(key) is None:
+                    yield partial(self._make, key)
+
+    def _make(self, key: _Key, check: Check) -> None:
+        self._planes(key, Workshop(self._scratch, None, check))
+
+    def _near(self, source: Source, want: _Key, level: int, count: int) -> list[_Key]:
+        """The tiles of a level that show something, by their distance from what was asked for."""
+        factor = 2.0 ** (want.level - level)
+        y0, x0 = (want.y + 0.5) * factor - 0.5, (want.x + 0.5) * factor - 0.5
+        high, wide = source.grid.tiles(level)
+        if high * wide > 1 << 16:  # only a text of a million tokens has as many
+            return []
+        places = [(y, x) for y in range(high) for x in range(wide)]
+        places.sort(key=lambda at: (at[0] - y0) ** 2 + (at[1] - x0) ** 2)
+        found: list[_Key] = []
+        for y, x in places:
+            if len(found) == count:
+                break
+            if source.in_sight(source.grid.place(level, x, y)):
+                found.append(want._replace(level=level, x=x, y=y))
+        return found

@@ -1,0 +1,138 @@
+"""Work ahead while nobody asks: the tiles of the dearest level around the one that was seen last.
+
+The idea: of the computed levels, the coarsest costs most (4096 x 4096 weights for a tile of level
+4), and who looks at a head will zoom through it. So when no request has come for a moment, its
+tiles are made one by one, the nearest first; a request that comes ends the tile in the making
+between two strips, for the next moment of rest. It is bounded: a list of tiles per look, no more
+than fit the cache, and nothing once they are made.
+
+Not here: which tiles (held.py).
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from typing import Final, Generic, TypeVar
+
+REST: Final = 0.05
+"""Seconds without a request before work ahead begins."""
+
+Want = TypeVar("Want")
+
+
+class Interrupted(Exception):  # noqa: N818 - it tells of no fault
+    """A request came, or what was wanted has changed."""
+
+
+class Prefetch(Generic[Want]):
+    """A thread that works ahead.
+
+    Args:
+        steps: from what was asked for last to the pieces of work, each a function that is given
+            `check` to call now and then. Errors in them end that list.
+        quiet: the errors that are not this thread's to tell.
+    """
+
+    def __init__(
+        self,
+        steps: Callable[[Want], Iterable[Callable[[Callable[[], None]], None]]],
+        quiet: type[Exception],
+    ) -> None:
+        self._steps, self._quiet = steps, quiet
+        self._change = threading.Condition()
+        self._active, self._stamp = 0, 0
+        self._want: Want | None = None
+        self._closed, self._working = False, False
+        self._thread: threading.Thread | None = None
+
+    @contextmanager
+    def request(self) -> Iterator[None]:
+        """While this is open, nothing is done ahead."""
+        with self._change:
+            self._active += 1
+        try:
+            yield
+        finally:
+            with self._change:
+                self._active -= 1
+                self._change.notify_all()
+
+    def want(self, want: Want) -> None:
+        """Say what was asked for; the same again changes nothing."""
+        with self._change:
+            if self._closed or want == self._want:
+                return
+            self._want, self._working = want, True
+            self._stamp += 1
+            if self._thread is None:
+                self._thread = threading.Thread(
+                    target=self._run, name="attnscope-prefetch", daemon=True
+                )
+                self._thread.start()
+            self._change.notify_all()
+
+    def settle(self, timeout: float) -> bool:
+        """Wait until all is done that is wanted; whether it is."""
+        with self._change:
+            return self._change.wait_for(lambda: not self._working or self._closed, timeout)
+
+    def close(self) -> None:
+        """Stop, and wait for the strip in the making."""
+        with self._change:
+            self._closed = True
+            self._change.notify_all()
+        if self._thread is not None and self._thread is not threading.current_thread():
+            self._thread.join()
+
+    def _run(self) -> None:
+        done = 0
+        while True:
+            with self._change:
+                while not self._closed and done == self._stamp:
+                    self._change.wait()
+                if self._closed:
+                    return
+                stamp, want = self._stamp, self._want
+            assert want is not None
+            if self._work(stamp, want):
+                done = stamp
+                with self._change:
+                    self._working = self._stamp != stamp
+                    self._change.notify_all()
+
+    def _work(self, stamp: int, want: Want) -> bool:
+        """Whether this list is finished; if not, another is wanted or this closes."""
+        check = self._check(stamp)
+        try:
+            for step in self._steps(want):
+                while True:
+                    if not self._rested(stamp):
+                        return False
+                    try:
+                        step(check)
+                        break
+                    except Interrupted:
+                        continue
+        except self._quiet:
+            return True
+        return True
+
+    def _rested(self, stamp: int) -> bool:
+        """Wait for a moment without requests; False where it is no longer wanted."""
+        with self._change:
+            while True:
+                if self._closed or stamp != self._stamp:
+                    return False
+                if self._active:
+                    self._change.wait()
+                elif not self._change.wait(REST):
+                    return not self._closed and stamp == self._stamp and not self._active
+
+    def _check(self, stamp: int) -> Callable[[], None]:
+        def check() -> None:
+            if self._closed or self._active or stamp != self._stamp:
+                raise Interrupted
+
+        return check
