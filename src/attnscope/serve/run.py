@@ -133,6 +133,7 @@ async def _serve(
         telling.cancel()
         await captures.close()
         workers.close()
+        store.close()
 
 
 @contextlib.contextmanager

@@ -80,9 +80,15 @@ class Store:
             if key not in self._awake:
                 self._awake[key] = Tiles(trace, cache_bytes=CACHE_BYTES)
                 while len(self._awake) > MOST_AWAKE:
-                    self._awake.popitem(last=False)
+                    self._awake.popitem(last=False)[1].close()
             self._awake.move_to_end(key)
             return self._awake[key]
+
+    def close(self) -> None:
+        """End what works ahead for the readers."""
+        with self._lock:
+            while self._awake:
+                self._awake.popitem()[1].close()
 
     def _found(self, key: str) -> tuple[str, Trace]:
         with self._lock:
