@@ -90,10 +90,12 @@ function pushToken(table, word, byte) {
  * @property {number[]} [blind]    layers without a map
  * @property {boolean} [arrived]
  * @property {boolean} [sink]      a learned sink logit takes a share of every row
+ * @property {string} [name]       of the trace and of its model
+ * @property {"done" | "failed" | "slow"} [capture]   how a capture ends; "slow" waits to be cancelled
  */
 
 /**
- * @param {Required<Size>} size
+ * @param {Required<Omit<Size, "name" | "capture">>} size
  * @returns {TraceInfo}
  */
 export function madeInfo({ layers, heads, kv, tokens, prompt, blind, arrived, sink }) {
@@ -120,7 +122,7 @@ export function madeInfo({ layers, heads, kv, tokens, prompt, blind, arrived, si
 }
 
 /**
- * @param {Required<Size>} size
+ * @param {Required<Omit<Size, "name" | "capture">>} size
  * @returns {HeadRow[]}
  */
 export function madeHeads({ layers, heads, blind }) {
@@ -171,12 +173,13 @@ export function madeNorm(key, layer) {
  * @returns {DataSource}
  */
 export function fakeSource(size = {}) {
-  const full = { layers: 4, heads: 4, kv: 2, tokens: 120, prompt: 0, blind: /** @type {number[]} */ ([]), arrived: true, sink: false, ...size };
+  const full = { layers: 4, heads: 4, kv: 2, tokens: 120, prompt: 0, blind: /** @type {number[]} */ ([]), arrived: true, sink: false, name: "made-up", ...size };
   if (!size.prompt) full.prompt = full.tokens;
   const info = madeInfo(full);
   const table = madeTokens(full.tokens);
   const heads = madeHeads(full);
-  const entry = { id: "made", name: "made-up text", model: "made-up", tokens: full.tokens };
+  const entry = { id: "made", name: full.name, model: full.name, tokens: full.tokens };
+  const entries = [entry];
   const maps = info.layers.filter((one) => one.kind !== "none").map((one) => one.index);
   const { tokens } = full;
   /** @param {number} layer @param {number} head @param {number[]} queries @param {"mean" | "sum"} how */
@@ -193,8 +196,8 @@ export function fakeSource(size = {}) {
     return { weights, arrived, sink };
   };
   return {
-    can: { capture: false, generate: false, export: false },
-    traces: async () => [entry],
+    can: { capture: !!size.capture, generate: !!size.capture, export: false },
+    traces: async () => [...entries],
     info: async () => info,
     tokens: async () => table,
     heads: async () => heads,
@@ -231,7 +234,34 @@ export function fakeSource(size = {}) {
       .map((one, index) => ({ layer: one.layer, head: one.head, similarity: 1 - index / 20 })),
     expected: async () => ({ cell: 1, density: new Float32Array(tokens) }),
     table: async () => new Blob([]),
-    capture: null,
-    models: async () => [],
+    capture: size.capture ? (want, onEvent, signal) => madeCapture(size.capture, want, onEvent, signal).then((made) => {
+      entries.push(made);
+      return made;
+    }) : null,
+    models: async () => [{ name: "big", installed: false, licence: "" }, { name: "small", installed: true, licence: "Apache-2.0" }],
   };
+}
+
+/**
+ * A capture that loads, generates token by token, and ends as told.
+ * @param {Size["capture"]} end
+ * @param {{text: string, model: string, generate: number}} want
+ * @param {(event: import("../../../src/attnscope/serve/static/js/types.js").CaptureEvent) => void} onEvent
+ * @param {AbortSignal} [signal]
+ */
+async function madeCapture(end, want, onEvent, signal) {
+  const wait = /** @param {number} time */ (time) => new Promise((done, fail) => {
+    setTimeout(() => done(undefined), time);
+    signal?.addEventListener("abort", () => fail(new DOMException("no longer wanted", "AbortError")));
+  });
+  onEvent({ kind: "progress", done: 0, total: 0, what: "loading" });
+  await wait(20);
+  for (let index = 0; index < want.generate; index++) {
+    onEvent({ kind: "progress", done: index + 1, total: want.generate, what: "generating" });
+    onEvent({ kind: "token", index, text: ` word${index}` });
+    await wait(5);
+  }
+  if (end === "slow") await wait(1e6);
+  if (end === "failed") throw new Error("The process that captured was ended: it needed more memory than there is.");
+  return { id: "made2", name: want.text, model: want.model, tokens: 120 };
 }
