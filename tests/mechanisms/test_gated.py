@@ -126,6 +126,16 @@ def test_qwen3_next_as_published_turns_64_of_256() -> None:
     judge_forward(ours.load(peer.module.state_dict()), peer, 11)
 
 
+def test_both_norms_have_the_eps_of_the_config() -> None:
+    peer = qwen3_next(rms_norm_eps=0.3)  # as large as the mean square that it stands beside
+    ours = GatedAttention.from_hf(peer.module)
+    judge_forward(ours, peer, 11)
+    for norm in (ours.q_norm, ours.k_norm):
+        norm.eps = 1e-6
+        assert caught(ours, peer)
+        norm.eps = 0.3
+
+
 def test_qwen38_keeps_what_the_text_says() -> None:
     config = real_config("qwen3.8-27b")
     full = [i for i, kind in enumerate(config["layer_types"]) if kind == "full_attention"]

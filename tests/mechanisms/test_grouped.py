@@ -181,6 +181,12 @@ def test_real_configs_keep_what_the_text_says(name: str, layers: int, all_layers
     }
 
 
+def test_pooled_groups_keep_scale_and_rotation() -> None:
+    rope = Rope.plain(4)
+    pooled = GroupedAttention(HeadShape(8, 4, 4, 4), rope=rope, scale=0.3).to_groups(2)
+    assert (pooled.scale, pooled.rope, pooled.shape.groups) == (0.3, rope, 2)
+
+
 def test_every_head_of_deepseek_67b_would_keep_eight_times_as_much() -> None:
     ours = on_meta(GroupedAttention, real_config("deepseek-67b", num_key_value_heads=64))
     assert 95 * ours.counts(1).bytes_per_token == 3_112_960
