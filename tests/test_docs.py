@@ -53,7 +53,7 @@ def test_commands_have_the_options_they_are_shown_with(page: Path) -> None:
         if Path(words[0]).name != "attnscope":
             continue
         name = f"attnscope {words[1]}"
-        if f"{name} {words[2]}" in flags:
+        if f"{name} {' '.join(words[2:3])}" in flags:
             name = f"{name} {words[2]}"
         known = {part for flag in flags[name] for part in flag.split("|")} | {"-h", "--help"}
         used = {word.split("=")[0] for word in words[2:] if re.match(r"-{1,2}[a-z]", word)}
@@ -70,9 +70,9 @@ def test_links_lead_somewhere(page: Path) -> None:
 def test_by_hand_is_what_make_does() -> None:
     """The pip and pytest lines for those without make are those of the Makefile."""
     lines = [" ".join(words) for words in command_lines(README)]
-    [pip] = [line for line in lines if line.endswith("-e .[look,table]")]
+    [pip] = [line for line in lines if line.endswith("-e .[look,table,serve]")]
     assert "-c constraints.txt" in pip
-    assert "-e '.[look,table]'" in MAKEFILE
+    assert "-e '.[look,table,serve]'" in MAKEFILE
     [test] = [line for line in lines if "-m pytest" in line]
     recipe = MAKEFILE.split("\ntest:")[1].split("\n\n")[0]
     assert test.split(" -m ")[1].replace("-n 2", "-n $(WORKERS)") in recipe
