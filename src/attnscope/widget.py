@@ -58,7 +58,9 @@ class Widget(anywidget.AnyWidget):
         for name, trace in traces.items():
             store.add(trace, name=name)
         self._answers = Answers(store, lambda: [])
-        super().__init__(_esm=page_script(), _css=page_style(), view=view, height=height)
+        # set before anywidget looks for them, so that importing this reads and joins nothing
+        self._esm, self._css = page_script(), page_style()
+        super().__init__(view=view, height=height)
         self.on_msg(self._hear)
 
     def _hear(self, _: Any, message: Any, buffers: Any) -> None:

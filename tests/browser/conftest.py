@@ -28,7 +28,10 @@ from attnscope.trace import Trace
 SECONDS_TO_START = 60
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Mark every test here, before -m chooses."""
+    config.addinivalue_line("markers", "browser: needs Debian's Chromium; part of `make browser`")
     here = Path(__file__).parent
     for item in items:
         if here in item.path.parents:
