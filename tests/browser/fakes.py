@@ -1,6 +1,6 @@
 """A page on a made-up source, for sizes that no test has the time to capture.
 
-Nothing is served: Chromium's requests to a host that does not exist are answered from the disk, with
+Nothing is served: requests to a host that does not exist are answered from the disk, with
 the same security policy as the server's.
 """
 

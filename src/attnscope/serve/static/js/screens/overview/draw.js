@@ -24,6 +24,7 @@ import { kvHead } from "./layout.js";
  * @property {(cell: Cell) => string | null} caption   a second line under the mark, where there is room
  */
 
+const SLICE = 8;
 const BAR = 3;
 const LETTER_WIDTH = 17;
 
@@ -46,20 +47,39 @@ export function sized(canvas, width, height) {
 }
 
 /**
+ * Draws all cells from the top, a slice of a few milliseconds at a time: ten thousand heads may take
+ * longer than a page may stand still.
  * @param {HTMLCanvasElement} canvas
  * @param {Layout} layout
  * @param {Look} look
+ * @returns {() => void}  stops what is not drawn yet
  */
 export function drawHeads(canvas, layout, look) {
   const context = sized(canvas, layout.width, layout.height);
   const table = paletteTable(look.palette);
-  for (const cell of layout.cells) {
-    context.globalAlpha = look.bright(cell.head) ? 1 : 0.16;
-    drawCell(context, cell, look, table);
-  }
-  context.globalAlpha = 1;
+  const colours = Array.from({ length: COLOURS }, (_, index) => shadeOf(table, index));
   drawBrackets(context, layout, look.bracket);
   drawMissing(context, layout, look);
+  let next = 0;
+  let asked = 0;
+  const slice = () => {
+    const stop = performance.now() + SLICE;
+    while (next < layout.cells.length) {
+      const cell = layout.cells[next++];
+      context.globalAlpha = look.bright(cell.head) ? 1 : 0.16;
+      drawCell(context, cell, look, colours);
+      if (next % 64 === 0 && performance.now() > stop) break;
+    }
+    if (next < layout.cells.length) asked = requestAnimationFrame(slice);
+  };
+  slice();
+  return () => cancelAnimationFrame(asked);
+}
+
+/** A colour of the palette, and the ink that stands on it. @param {Uint8ClampedArray} table @param {number} index */
+function shadeOf(table, index) {
+  const dark = lightness(table[3 * index], table[3 * index + 1], table[3 * index + 2]) < 52;
+  return { ground: cssColour(table, index), ink: dark ? "#ffffff" : "#000000" };
 }
 
 /**
@@ -78,19 +98,19 @@ export function colourOf(value, [low, high]) {
  * @param {CanvasRenderingContext2D} context
  * @param {Cell} cell
  * @param {Look} look
- * @param {Uint8ClampedArray} table
+ * @param {{ground: string, ink: string}[]} colours
  */
-function drawCell(context, cell, look, table) {
+function drawCell(context, cell, look, colours) {
   const { x, y, width, height, head } = cell;
   const mark = markOf(head.kind);
   const index = colourOf(head.statistics[look.statistic], look.ends);
   const filled = height - BAR - 1;
-  context.fillStyle = index < 0 ? look.line : cssColour(table, index);
+  const { ground, ink } = index < 0 ? { ground: look.line, ink: look.ink } : colours[index];
+  context.fillStyle = ground;
   context.fillRect(x, y, width, filled);
   context.fillStyle = mark.colour;
   context.fillRect(x, y + filled + 1, width, BAR);
-  const dark = index < 0 || lightness(table[3 * index], table[3 * index + 1], table[3 * index + 2]) < 52;
-  context.fillStyle = index < 0 ? look.ink : dark ? "#ffffff" : "#000000";
+  context.fillStyle = ink;
   drawMark(context, { x: x + width / 2, y: y + filled / 2, width, height: filled }, head.kind, look, look.caption(cell));
 }
 

@@ -37,6 +37,7 @@ export class HeadGrid {
     this.hooks = hooks;
     /** @type {Layout} */
     this.layout = { cells: [], rows: [], width: 0, height: 0, label: 0 };
+    this.stop = () => {};
     this.current = -1;
     this.shownRow = -1;
     /** @type {HTMLElement[]} */
@@ -64,7 +65,8 @@ export class HeadGrid {
    */
   draw(parts, box, look) {
     this.layout = arrange(parts, box);
-    drawHeads(this.canvas, this.layout, look);
+    this.stop();
+    this.stop = drawHeads(this.canvas, this.layout, look);
     this.element.style.width = `${this.layout.width}px`;
     this.field.style.height = `${this.layout.height}px`;
     this.drawLabels();

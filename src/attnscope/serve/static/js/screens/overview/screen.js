@@ -256,6 +256,7 @@ class Overview {
 
   dispose() {
     this.panel.stop();
+    this.grid.stop();
     this.redraw.stop();
     this.sizes.disconnect();
     this.schemes.disconnect();
