@@ -38,7 +38,8 @@ LAYERS = {
     "widget": 7,
     "cli": 8,
 }
-"""ARCHITECTURE's ladder, but that a notebook's widget stands on what serves the app: its pages. `testing` stands beside it: it may read core, and only tests import it."""
+"""ARCHITECTURE's ladder, but that a notebook's widget stands on what serves the app: its pages.
+`testing` stands beside it: it may read core, and only tests import it."""
 
 CHECKS = {"capture/sweep.py"}
 """Modules that are themselves checks, and so may import `testing`: run by hand and by tests."""
