@@ -59,10 +59,10 @@ def excerpt(target: str, *, last: int = 0) -> Excerpt:
         node = _inside(node, part, target)
     assert isinstance(node, ast.stmt)
     lines = source.splitlines()
-    first, last = node.lineno, node.end_lineno or node.lineno
+    first, end = node.lineno, node.end_lineno or node.lineno
     if isinstance(node, ast.FunctionDef | ast.ClassDef) and node.decorator_list:
         first = node.decorator_list[0].lineno
-    kept = list(range(first, last + 1))
+    kept = list(range(first, end + 1))
     body = getattr(node, "body", None)
     if body and ast.get_docstring(node, clean=False) is not None:  # type: ignore[arg-type]
         said = body[0]

@@ -164,7 +164,9 @@ def render(text: Text, scope: Scope) -> str:
     _headings(tokens, text.place)
     html = str(READER.renderer.render(tokens, READER.options, env))
     # A page's policy allows no style in an attribute, so a column's side is a class.
-    return GAP.sub("", html.replace(' style="text-align:right"', ' class="number"'))
+    html = html.replace(' style="text-align:right"', ' class="number"')
+    html = html.replace("<table>", '<div class="scrolling"><table>')
+    return GAP.sub("", html.replace("</table>", "</table></div>"))
 
 
 def render_title(title: str, place: Place, scope: Scope) -> str:

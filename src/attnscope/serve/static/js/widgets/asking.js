@@ -61,6 +61,10 @@ export function mountFormulas(root, t) {
   for (const place of root.querySelectorAll(".formula")) {
     const terms = /** @type {(Element & HTMLOrSVGElement)[]} */ (/** @type {unknown} */ ([...place.querySelectorAll(".ask")]));
     const cards = /** @type {HTMLElement[]} */ ([...place.querySelectorAll(".cards > .card")]);
+    // As "math" all inside would be one image to a screen reader; its terms are buttons here.
+    const math = place.querySelector("math");
+    math?.setAttribute("role", "group");
+    math?.setAttribute("aria-label", place.querySelector("h3")?.textContent ?? "");
     place.querySelector(".cards")?.setAttribute("aria-live", "polite");
     for (const card of cards) card.hidden = true;
     /** @param {Element & HTMLOrSVGElement} term */

@@ -78,6 +78,22 @@ export function mountNotes(root, about, t) {
 }
 
 /**
+ * What is wider than its place scrolls, and can be reached by keyboard then.
+ * @param {HTMLElement} root
+ */
+export function mountScrolling(root) {
+  const places = [...root.querySelectorAll(".scrolling, math[display=block], figure.code pre")];
+  const look = () => {
+    for (const one of places) {
+      if (one.scrollWidth > one.clientWidth) one.setAttribute("tabindex", "0");
+      else one.removeAttribute("tabindex");
+    }
+  };
+  new ResizeObserver(look).observe(root);
+  look();
+}
+
+/**
  * The data flow's two sets of shapes.
  * @param {HTMLElement} root
  */

@@ -14,7 +14,7 @@ import { enWidgets } from "../text/en/widgets.js";
 import { zhWidgets } from "../text/zh/widgets.js";
 import { mountExercises, mountFormulas, mountPredictions } from "./asking.js";
 import { mountCards } from "./cards.js";
-import { mountContents, mountFlow, mountNotes, mountScheme } from "./chrome.js";
+import { mountContents, mountFlow, mountNotes, mountScheme, mountScrolling } from "./chrome.js";
 import { WIDGETS } from "./registry.js";
 
 /** @param {HTMLElement} root */
@@ -40,6 +40,7 @@ function begin(root) {
       console.error(error);
     }
   }
+  mountScrolling(root);
   root.classList.add("live");
 }
 

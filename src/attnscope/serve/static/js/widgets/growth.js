@@ -20,7 +20,7 @@ const SEED = 3;
 export function mountGrowth(place, _options, _data, t) {
   const state = { growth: 1, norm: false, clip: false, tau: 5 };
   const chart = bars("weight", Array.from({ length: KEYS }, (_, at) => t("growth.key", { number: at + 1 })));
-  const facts = Object.fromEntries(["largest", "bound", "norm"].map((name) => [name, output(name)]));
+  const facts = Object.fromEntries(["largest", "bound", "jacobian"].map((name) => [name, output(name)]));
 
   function update() {
     const scores = grownScores(SEED, WIDTH, KEYS, state.growth, { norm: state.norm, tau: state.clip ? state.tau : null });
@@ -28,7 +28,7 @@ export function mountGrowth(place, _options, _data, t) {
     chart.update(w, percent);
     facts.largest.show(Math.max(...scores), significant(Math.max(...scores), 3));
     facts.bound.show(state.growth ** 2, significant(state.growth ** 2, 3));
-    facts.norm.show(jacobianNorm(w), significant(jacobianNorm(w), 3));
+    facts.jacobian.show(jacobianNorm(w), significant(jacobianNorm(w), 3));
   }
   const growth = slider({ name: "growth", label: t("growth.growth"), min: 1, max: 10, step: 0.1, value: 1 }, (now) => {
     state.growth = now;
@@ -49,7 +49,7 @@ export function mountGrowth(place, _options, _data, t) {
   fill(place,
     h("div", { class: "controls" }, growth.element, h("div", { class: "tools" }, norm, clip), tau.element),
     chart.element,
-    h("dl", { class: "facts" }, ["bound", "largest", "norm"].map((name) => h("div", null, h("dt", null, t(`growth.fact.${name}`)), h("dd", null, facts[name].element)))));
+    h("dl", { class: "facts" }, ["bound", "largest", "jacobian"].map((name) => h("div", null, h("dt", null, t(`growth.fact.${name}`)), h("dd", null, facts[name].element)))));
   update();
   return { dispose: () => fill(place) };
 }

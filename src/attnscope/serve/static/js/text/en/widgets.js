@@ -71,7 +71,7 @@ export const enWidgets = {
   "growth.key": "key {number}",
   "growth.fact.bound": "Scores grow by g²",
   "growth.fact.largest": "Largest score",
-  "growth.fact.norm": "Size of the Jacobian",
+  "growth.fact.jacobian": "Size of the Jacobian",
   "spread.seed": "Seed",
   "spread.pairs": "Pairs drawn",
   "spread.raw": "d = {width}",

@@ -71,7 +71,7 @@ export const zhWidgets = {
   "growth.key": "key {number}",
   "growth.fact.bound": "分数放大 g²",
   "growth.fact.largest": "最大的分数",
-  "growth.fact.norm": "雅可比的大小",
+  "growth.fact.jacobian": "雅可比的大小",
   "spread.seed": "种子",
   "spread.pairs": "抽多少对",
   "spread.raw": "d = {width}",
