@@ -243,7 +243,7 @@ def small(tile: int = 8, stored: int = 16, rows: int = 8, columns: int = 16) -> 
     sizes = {
         "grid.TILE": tile, "source.TILE": tile, "tracks.TILE": tile, "grid.STORED_CELLS": stored,
         "strips.ROWS": rows, "strips.COLUMNS": columns, "rows.ROWS": rows, "rows.KEYS": columns,
-        "compare.HEIGHT": rows, "compare.WIDTH": columns, "uniform._ELEMENTS": 32,
+        "compare.HEIGHT": rows, "compare.WIDTH": 5, "uniform._ELEMENTS": 32,
         "uniform._PAIRS": 64, "head._BAND": 64, "compare.SAMPLED": 5,
     }  # fmt: skip
     with ExitStack() as stack:

@@ -14,7 +14,7 @@ from attnscope.tiles.compare import Alike, Expected, expected, similar
 from attnscope.tiles.grid import MEASURES, TILE
 from attnscope.tiles.held import Tiles
 from attnscope.tiles.rows import Cell, Flow, Row, cell, column, flow, row
-from attnscope.tiles.tile import Tile, tile, window
+from attnscope.tiles.tiling import Tile, tile, window
 from attnscope.tiles.tokens import token_table
 from attnscope.tiles.tracks import TrackTile, track
 from attnscope.tiles.wire import (

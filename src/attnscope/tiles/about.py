@@ -2,7 +2,7 @@
 
 The idea: a program that draws asks this once, and knows from it every tile and track there is.
 
-Not here: tokens (tokens.py), numbers of single cells (tile.py).
+Not here: tokens (tokens.py), numbers of single cells (tiling.py).
 """
 
 from __future__ import annotations

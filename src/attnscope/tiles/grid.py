@@ -7,7 +7,7 @@ one picture.
 Shapes
     a tile [height, width] of cells; y counts tiles along the T queries, x along the S keys.
 
-Not here: what is in a cell (tile.py).
+Not here: what is in a cell (tiling.py).
 """
 
 from __future__ import annotations

@@ -5,7 +5,7 @@ in a cache of bounded size, half of it for those that cost a pass over a whole m
 share the strips of a tile; and while nobody asks, the dearest level of the head that was seen last
 is made ahead.
 
-Not here: the answers (tile.py, tracks.py, rows.py, compare.py), HTTP (serve).
+Not here: the answers (tiling.py, tracks.py, rows.py, compare.py), HTTP (serve).
 """
 
 from __future__ import annotations
@@ -20,9 +20,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 
 from attnscope.errors import TraceError
-from attnscope.tiles import about, compare, rows, tokens
-from attnscope.tiles import tile as single
-from attnscope.tiles import tracks as along
+from attnscope.tiles import about, compare, rows, tiling, tokens, tracks
 from attnscope.tiles.cache import Lru, Turns
 from attnscope.tiles.grid import TILE, head_of
 from attnscope.tiles.head import Head
@@ -92,10 +90,10 @@ class Tiles:
     def tile(
         self, layer: int, head: int, measure: str, level: int, x: int, y: int, *,
         check: Check | None = None,
-    ) -> single.Tile:  # fmt: skip
+    ) -> tiling.Tile:  # fmt: skip
         """See `tile`; `check` is called between strips, and what it raises ends the work."""
-        asked = single.ask(self.trace, layer, head, measure, level, x, y)
-        if isinstance(asked, single.Tile):
+        asked = tiling.ask(self.trace, layer, head, measure, level, x, y)
+        if isinstance(asked, tiling.Tile):
             return asked
         place = asked.place
         key = _Key(asked.record.info.index, asked.head, measure, place.level, place.x, place.y)
@@ -103,12 +101,12 @@ class Tiles:
             found = self._planes(key, Workshop(self._scratch, self._helper, check))
         if self._ahead is not None:
             self._ahead.want(key)
-        return single.as_tile(place, found)
+        return tiling.as_tile(place, found)
 
-    def track(self, layer: int, head: int, name: str, level: int, x: int) -> along.TrackTile:
+    def track(self, layer: int, head: int, name: str, level: int, x: int) -> tracks.TrackTile:
         """See `track`."""
         with self._request():
-            return along.track(self.trace, layer, head, name, level, x)
+            return tracks.track(self.trace, layer, head, name, level, x)
 
     def row(
         self, layer: int, head: int, queries: Iterable[int], how: str = "mean", *,
@@ -143,7 +141,7 @@ class Tiles:
     ) -> np.ndarray:
         """See `window`."""
         with self._request():
-            return single.window(self.trace, layer, head, measure, queries, keys)
+            return tiling.window(self.trace, layer, head, measure, queries, keys)
 
     def similar(
         self, layer: int, head: int, count: int, *, check: Check | None = None

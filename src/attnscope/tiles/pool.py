@@ -4,7 +4,7 @@ Formula (r_i = queries of the finer cell's row, fewer at the rim; h = keys of a 
     mean = (sum over its four cells of mean * r_i) / (sum over its two rows of r_i)
     max  = the largest of the four;  argmax is counted in the new cell
 
-Not here: where the finer cells come from (tile.py).
+Not here: where the finer cells come from (tiling.py).
 """
 
 from __future__ import annotations

@@ -8,7 +8,7 @@ Formula
     how = "mean" | "sum" over the chosen queries (row, flow) or keys (column)
     arrived_j = how of w_ij times |W_O v_j|
 
-Not here: tiles and windows (tile.py).
+Not here: tiles and windows (tiling.py).
 """
 
 from __future__ import annotations

@@ -9,7 +9,7 @@ row in that column. What no row of a strip may see is never computed.
 Shapes
     a block [t, n] of log-weights is m cells high: [m, h, n]; its columns [m, n]; its cells [m, x].
 
-Not here: which cells are wanted (tile.py), log-weights themselves (head.py).
+Not here: which cells are wanted (tiling.py), log-weights themselves (head.py).
 """
 
 from __future__ import annotations

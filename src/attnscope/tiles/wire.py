@@ -4,7 +4,7 @@ The idea: little-endian numbers in the order that a typed array takes them, so t
 drawn as it is. NaN is masked and 0 is a value. Records stand one behind the other; each says how
 long it is. docs/tiles.md describes the same for other programs.
 
-Not here: what is in an answer (tile.py, tracks.py, rows.py), how it travels (serve, widget).
+Not here: what is in an answer (tiling.py, tracks.py, rows.py), how it travels (serve, widget).
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import Final
 import numpy as np
 
 from attnscope.tiles.rows import Flow, Row
-from attnscope.tiles.tile import STATES, Tile
+from attnscope.tiles.tiling import STATES, Tile
 from attnscope.tiles.tracks import TrackTile
 
 VERSION: Final = 1
