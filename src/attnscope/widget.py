@@ -55,8 +55,9 @@ class Widget(anywidget.AnyWidget):
         if not HEIGHTS[0] <= height <= HEIGHTS[1]:
             raise ValueError(f"height: expected {HEIGHTS[0]} to {HEIGHTS[1]} pixels, got {height}")
         store = Store()
-        for name, trace in traces.items():
-            store.add(trace, name=name)
+        entries = [store.add(trace, name=name) for name, trace in traces.items()]
+        if view:  # what a view says of layers and heads it says of a trace
+            view.setdefault("trace", entries[0]["id"])
         self._answers = Answers(store, lambda: [])
         # set before anywidget looks for them, so that importing this reads and joins nothing
         self._esm, self._css = page_script(), page_style()

@@ -124,7 +124,7 @@ def test_damage_on_the_way_is_the_answers_end(
 
 def test_show_says_what_it_cannot_show(trace: Trace) -> None:
     widget = attnscope.show({"one": trace, "two": trace}, layer=2, head=1, height=300)
-    assert widget.view == {"screen": "map", "layer": 2, "head": 1}
+    assert widget.view == {"screen": "map", "trace": "one", "layer": 2, "head": 1}
     assert widget.height == 300
     for given, kind, said in (
         ({"trace": {}}, ValueError, "trace: expected at least one"),

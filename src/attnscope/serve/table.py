@@ -89,8 +89,9 @@ def _csv(measure: str, bands: Sequence[Callable[[], Columns]]) -> Iterator[Part]
         # nine digits bring a float32 back exactly
         return "".join(map("%d,%d,%.9g\n".__mod__, zip(query, key, value, strict=True))).encode()
 
-    yield lambda: f"query,key,{measure}\n".encode()
-    for band in bands:
+    # The heading comes with the first band, so that damage there is found before anything is sent.
+    yield lambda: f"query,key,{measure}\n".encode() + lines(bands[0])
+    for band in bands[1:]:
         yield partial(lines, band)
 
 
