@@ -129,6 +129,17 @@ test("neighbours are fetched only once all that is seen is here", async () => {
   assert.equal(new Set(asked).size, asked.length, "nothing is asked twice");
 });
 
+test("what is fetched ahead is not let go by the frames in between", async () => {
+  const { set, all } = setUp({ tokens: 600, delay: 3 });
+  for (let frame = 0; frame < 60; frame++) {
+    set.want(0, { x: 300, y: 300, width: 100, height: 100 });
+    await new Promise((resolve) => setTimeout(resolve, 1));
+  }
+  await settle();
+  const wanted = ["0/0/0", "0/0/1", "0/0/2", "0/1/1", "0/1/2", "0/2/2", "1/0/0", "2/0/0"];
+  for (const name of wanted) assert.equal(all().filter((one) => one === name).length, 1, name);
+});
+
 test("a failure is told once and not tried again at once", async () => {
   const { set, source, events } = setUp();
   let now = 0;

@@ -83,27 +83,34 @@ export class TileSet {
     const seen = rect.width > 0 && rect.height > 0 ? tilesIn(this.layer, level, rect) : [];
     const wanted = new Set(seen.map(nameOf));
     if (!this.topTile) wanted.add(nameOf(this.top));
-    const ring = new Set(seen.length ? tilesIn(this.layer, level, rect, 1).map(nameOf) : []);
+    const ahead = seen.length ? this.ahead(level, rect) : [];
+    const near = new Set(ahead.map(nameOf));
     for (const [name, request] of this.asked) {
       if (wanted.has(name)) request.early = false;
-      else if (!(request.early && ring.has(name))) request.stop.abort();
+      else if (!(request.early && near.has(name))) request.stop.abort();
     }
     const missing = seen.filter((place) => this.fresh(place));
     const holdsTop = level === this.top.level && seen.length > 0;
     if (!this.topTile && !holdsTop && this.fresh(this.top)) missing.unshift(this.top);
     if (missing.length) this.ask(missing, false);
-    else if (![...wanted].some((name) => this.asked.has(name))) this.prefetch(level, rect);
+    else if (![...wanted].some((name) => this.asked.has(name))) this.prefetch(ahead);
   }
 
   /**
+   * What may be seen next: the parents, for zooming out, and the neighbours.
    * @param {number} level
    * @param {Rect} rect
+   * @returns {Place[]}
    */
-  prefetch(level, rect) {
+  ahead(level, rect) {
+    const parents = level < this.top.level ? tilesIn(this.layer, level + 1, rect) : [];
+    return [...parents, ...tilesIn(this.layer, level, rect, 1)];
+  }
+
+  /** @param {Place[]} ahead */
+  prefetch(ahead) {
     if ([...this.asked.values()].some(({ early }) => early)) return;
-    const near = tilesIn(this.layer, level, rect, 1).filter((place) => this.fresh(place));
-    const coarser = level + 1 < this.layer.levels ? tilesIn(this.layer, level + 1, rect).filter((p) => this.fresh(p)) : [];
-    const next = [...coarser, ...near].slice(0, PREFETCH);
+    const next = ahead.filter((place) => this.fresh(place)).slice(0, PREFETCH);
     if (next.length) this.ask(next, true);
   }
 

@@ -137,7 +137,11 @@ export class Camera {
     if (this.resting !== null) clearTimeout(this.resting);
     this.resting = setTimeout(() => {
       this.resting = null;
-      if (!this.way) this.store.set({ view: this.written });
+      if (this.way) return;
+      // As a link holds it, so that a link shows the same to the pixel.
+      if (!this.fitted) this.view = rounded(this.view);
+      this.ask();
+      this.store.set({ view: this.written });
     }, REST);
   }
 
@@ -145,6 +149,16 @@ export class Camera {
     if (this.resting !== null) clearTimeout(this.resting);
     this.way = null;
   }
+}
+
+/**
+ * To nine digits: far below a pixel, and no longer in a link.
+ * @param {View} view
+ * @returns {View}
+ */
+function rounded({ x, y, pixels }) {
+  const short = (/** @type {number} */ value) => Number(value.toPrecision(9));
+  return { x: short(x), y: short(y), pixels: short(pixels) };
 }
 
 /**

@@ -83,6 +83,8 @@ export class RowTable {
     this.table = h("table", null, this.caption, h("thead", null, this.head), this.body);
     this.element = h("section", { class: "map-row-table", "aria-label": t("map.table") }, this.howRow, this.table);
     this.shown = "";
+    /** @type {{how: "sum" | "mean", value: number} | null} */
+    this.told = null;
     /** @type {AbortController | null} */
     this.stop = null;
     /** @type {ReturnType<typeof setTimeout> | null} */
@@ -99,8 +101,12 @@ export class RowTable {
     this.howRow.hidden = !several;
     for (const how of /** @type {const} */ (["sum", "mean"])) this.hows[how].setAttribute("aria-pressed", String(how === chosen.how));
     const wanted = JSON.stringify([subject.of, chosen]);
-    if (wanted === this.shown) return;
+    if (wanted === this.shown) {
+      this.tellTotal();
+      return;
+    }
     this.shown = wanted;
+    this.told = null;
     this.stop?.abort();
     if (this.timer !== null) clearTimeout(this.timer);
     if (!chosen.queries && !chosen.keys) {
@@ -110,6 +116,11 @@ export class RowTable {
     const stop = new AbortController();
     this.stop = stop;
     this.timer = setTimeout(() => void this.ask(subject, chosen, stop.signal), WAIT);
+  }
+
+  /** What chosen queries give chosen keys, where it is known. */
+  tellTotal() {
+    if (this.told) this.onTotal(this.told.how, this.told.value);
   }
 
   /** @param {Subject} subject @param {Chosen} chosen @param {AbortSignal} signal */
@@ -142,7 +153,8 @@ export class RowTable {
       arrived ? significant(arrived[key], 3) : null, () => this.onGo({ query: range[0] === range[1] ? range[0] : null, key }))));
     if (sink > 0) this.body.append(h("tr", null, h("td", { colspan: 2 }, t("map.table.sink")), h("td", { class: "number" }, percent(sink))));
     const single = keys && keys[0] === keys[1] && range[0] === range[1];
-    if (keys && !single) this.onTotal(how, totalOf(weights, keys, how));
+    if (keys && !single) this.told = { how, value: totalOf(weights, keys, how) };
+    this.tellTotal();
     this.table.hidden = false;
   }
 
