@@ -62,6 +62,8 @@
  * @property {number[]} start     byte offsets in the UTF-8 of `text`; pieces of one character share its span
  * @property {number[]} end
  * @property {string[]} labels    what to show: whole characters, never U+FFFD
+ * @property {number[]} [own_start]  the token's own bytes, which may begin or end inside a character
+ * @property {number[]} [own_end]
  */
 
 /**
