@@ -115,7 +115,7 @@ def test_the_grid_says_its_size_and_place(page: Any) -> None:
     page.wait_for_selector("[role=gridcell]")
     grid = page.get_by_role("grid", name="Heads by layer")
     assert (grid.get_attribute("aria-rowcount"), grid.get_attribute("aria-colcount")) == ("4", "6")
-    assert page.get_by_role("row").get_attribute("aria-rowindex") == "3"
+    assert grid.get_by_role("row").get_attribute("aria-rowindex") == "3"
     chosen = page.locator("[role=gridcell][aria-selected=true]")
     assert chosen.get_attribute("aria-colindex") == "4"
 

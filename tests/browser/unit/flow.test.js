@@ -127,6 +127,8 @@ test("a token's bytes are those of its span", () => {
   const made = table("é", ["国", 3]);
   assert.equal(bytesText(made.text, made.start[1], made.end[1]), "E5 9B BD");
   assert.equal(bytesText(made.text, 0, 0), "");
+  assert.deepEqual([[2, 3], [3, 5], [0, 1], [1, 4]].map(([from, to]) => bytesText("é国👩", from, to)), ["E5", "9B BD", "C3", "A9 E5 9B"]);
+  assert.deepEqual([[5, 7], [7, 9]].map(([from, to]) => bytesText("é国👩", from, to)), ["F0 9F", "91 A9"]);
 });
 
 test("a word is all tokens of it, with the space before it, in both languages", () => {

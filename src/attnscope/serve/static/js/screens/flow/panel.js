@@ -63,7 +63,7 @@ export class FlowPanel {
     const end = Math.min(last, first + 15);
     const rows = [];
     for (let token = first; token <= end; token++) {
-      const bytes = bytesText(table.text, table.start[token], table.end[token]);
+      const bytes = bytesText(table.text, (table.own_start ?? table.start)[token], (table.own_end ?? table.end)[token]);
       rows.push(h("tr", null, h("td", { class: "number" }, count(token)), h("td", null, h("bdi", null, visible(table.labels[token]))),
         h("td", { class: "number mono" }, table.ids[token]), h("td", { class: "mono" }, bytes || t("flow.no_bytes"))));
     }

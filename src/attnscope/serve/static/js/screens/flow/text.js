@@ -27,7 +27,7 @@ import { joinedLabel, unitRange, unitsOf, visible } from "./tokens.js";
 
 const LINE = 34;
 const MORE = 8;
-const PIECE = 8;
+const PIECE = 6;
 
 export class TextView {
   /**
@@ -49,7 +49,7 @@ export class TextView {
     this.paint = { shade: null, bar: null, later: null, chosen: null, keys: null, made: Infinity, shown: Infinity };
     /** @type {Map<number, HTMLElement>} */
     this.alive = new Map();
-    /** @type {Map<number, HTMLElement>} */
+    /** @type {Map<number, {span: HTMLElement, said: string}>} what is in view, and how it was last painted */
     this.spans = new Map();
     this.room = 0;
     this.anchor = -1;
@@ -124,7 +124,8 @@ export class TextView {
     const to = Math.min(this.lines.first.length, Math.ceil((scrollTop + clientHeight) / LINE) + MORE);
     for (const [line, element] of this.alive) {
       if (line >= from && line < to) continue;
-      for (const one of element.querySelectorAll("[data-token]")) this.spans.delete(Number(/** @type {HTMLElement} */ (one).dataset.token));
+      const { first, last } = this.tokensOf(line);
+      for (let token = first; token <= last; token++) this.spans.delete(token);
       element.remove();
       this.alive.delete(line);
     }
@@ -135,6 +136,13 @@ export class TextView {
       this.body.append(element);
     }
     this.shade();
+  }
+
+  /** @param {number} line */
+  tokensOf(line) {
+    const { first } = this.lines;
+    const last = line + 1 < first.length ? first[line + 1] : this.labels.length;
+    return { first: this.units.first[first[line]], last: unitRange(this.units, last - 1).last };
   }
 
   /** @param {number} line */
@@ -163,7 +171,8 @@ export class TextView {
   /** @param {number} token @param {string} label @param {string} kind */
   makeToken(token, label, kind) {
     const span = h("span", { class: kind, data: { token } }, label);
-    this.spans.set(token, span);
+    span.dataset.kind = kind;
+    this.spans.set(token, { span, said: "" });
     return span;
   }
 
@@ -182,27 +191,32 @@ export class TextView {
   shade() {
     const { shade, bar, later, chosen, keys, made, shown } = this.paint;
     const inside = (/** @type {[number, number] | null} */ range, /** @type {number} */ token) => range !== null && token >= range[0] && token <= range[1];
-    for (const [token, span] of this.spans) {
-      const { style, classList } = span;
-      style.setProperty("--w", (shade?.[token] ?? 0).toFixed(3));
-      style.setProperty("--a", (bar?.[token] ?? 0).toFixed(3));
-      style.setProperty("--l", (later?.[token] ?? 0).toFixed(3));
-      classList.toggle("chosen", inside(chosen, token));
-      classList.toggle("key", inside(keys, token));
-      classList.toggle("made", token >= made);
-      classList.toggle("unborn", token >= shown);
-    }
-    for (const line of this.alive.values()) {
-      for (const unit of line.querySelectorAll(".unit")) this.shadeUnit(/** @type {HTMLElement} */ (unit), shade);
+    for (const [token, one] of this.spans) {
+      const marks = `${inside(chosen, token) ? " chosen" : ""}${inside(keys, token) ? " key" : ""}${token >= made ? " made" : ""}${token >= shown ? " unborn" : ""}`;
+      const [w, a, l] = [shade, bar, later].map((values) => Math.round(1000 * (values?.[token] ?? 0)) / 1000);
+      const said = `${marks}|${w}|${a}|${l}`;
+      // Only what has changed is written: a style that is written is worked out again.
+      if (said === one.said || (one.said === "" && said === "|0|0|0")) continue;
+      one.said = said;
+      const { style, dataset } = one.span;
+      one.span.className = `${dataset.kind}${w || a || l ? " lit" : ""}${marks}`;
+      style.setProperty("--attn-w", String(w));
+      style.setProperty("--attn-a", String(a));
+      style.setProperty("--attn-l", String(l));
+      if (dataset.kind === "token piece") this.shadeUnit(token);
     }
   }
 
-  /** A character has the strongest shade of its pieces. @param {HTMLElement} element @param {Float32Array | null} shade */
-  shadeUnit(element, shade) {
-    const { first, last } = unitRange(this.units, Number(element.dataset.unit));
+  /** A character has the strongest shade of its pieces. @param {number} token   one of the pieces */
+  shadeUnit(token) {
+    const { shade, shown } = this.paint;
+    const unit = /** @type {HTMLElement | null | undefined} */ (this.spans.get(token)?.span.closest(".unit"));
+    if (!unit) return;
+    const { first, last } = unitRange(this.units, this.units.of[token]);
     let most = 0;
-    for (let token = first; token <= last; token++) most = Math.max(most, shade?.[token] ?? 0);
-    element.style.setProperty("--w", most.toFixed(3));
+    for (let piece = first; piece <= last; piece++) most = Math.max(most, shade?.[piece] ?? 0);
+    unit.className = `unit${most > 0 ? " lit" : ""}${first >= shown ? " unborn" : ""}`;
+    unit.style.setProperty("--attn-w", most.toFixed(3));
   }
 
   /**

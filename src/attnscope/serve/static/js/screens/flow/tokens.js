@@ -229,6 +229,8 @@ function code(char) {
  * @returns {string}
  */
 export function bytesText(text, start, end) {
-  const [from, to] = unitOffsets(text, [start, end]);
-  return [...new TextEncoder().encode(text.slice(from, to))].map((byte) => byte.toString(16).toUpperCase().padStart(2, "0")).join(" ");
+  // A piece may begin or end inside a character: the characters around it are cut as bytes.
+  const [from, to] = unitOffsets(text, [Math.max(0, start - 3), end]);
+  const before = encoder.encode(text.slice(0, from)).length;
+  return [...encoder.encode(text.slice(from, to)).slice(start - before, end - before)].map((byte) => byte.toString(16).toUpperCase().padStart(2, "0")).join(" ");
 }
