@@ -18,6 +18,13 @@ from attnscope.lessons.site import values
 Data = Callable[[str], dict[str, Any]]
 
 
+FEATURES: Final = {
+    "人": "person", "物": "thing", "动作": "action", "虚词": "particle", "名字": "name",
+    "角色": "role",
+}  # fmt: skip
+"""What the teaching world's features are called in English."""
+
+
 def nothing(language: str) -> dict[str, Any]:
     """No data: the widget computes all that it shows."""
     return {}
@@ -29,7 +36,7 @@ def teaching(language: str) -> dict[str, Any]:
     names = found.tokens if language == "zh" else [world.ENGLISH[one] for one in found.tokens]
     return {
         "tokens": list(names),
-        "features": list(found.features),
+        "features": [one if language == "zh" else FEATURES[one] for one in found.features],
         "heads": found.heads,
         "E": found.embeddings.tolist(),
         "W_Q": found.w_q.tolist(),
@@ -46,11 +53,20 @@ def spread(language: str) -> dict[str, Any]:
 
 
 WIDGETS: Final[dict[str, Data]] = {
+    "angle": nothing,
+    "cosine": teaching,
+    "grid": teaching,
+    "pairs": teaching,
+    "bytes": nothing,
     "rules": nothing,
     "properties": nothing,
     "spread": spread,
     "jacobian": nothing,
     "temperature": nothing,
     "growth": nothing,
+    "weights": teaching,
+    "hide": nothing,
+    "mixture": teaching,
+    "mix": nothing,
 }
 """Every widget, with how its data is come by."""

@@ -1,12 +1,17 @@
 // @ts-check
 /** Every widget by the name that a lesson gives it; the same names as in Python (site/widgets.py). */
 
+import { mountAngle } from "./angle.js";
+import { mountBytes } from "./bytes.js";
 import { mountGrowth } from "./growth.js";
+import { mountHide } from "./hide.js";
 import { mountJacobian } from "./jacobian.js";
+import { mountMix } from "./mix.js";
 import { mountProperties } from "./properties.js";
 import { mountRules } from "./rules.js";
 import { mountSpread } from "./spread.js";
 import { mountTemperature } from "./temperature.js";
+import { mountCosine, mountGrid, mountMixture, mountPairs, mountWeights } from "./world.js";
 
 /**
  * @typedef {(place: HTMLElement, options: Record<string, string>, data: any, t: import("./parts.js").Say) => {dispose: () => void}} Mount
@@ -14,10 +19,19 @@ import { mountTemperature } from "./temperature.js";
 
 /** @type {Record<string, Mount>} */
 export const WIDGETS = {
+  angle: mountAngle,
+  cosine: mountCosine,
+  grid: mountGrid,
+  pairs: mountPairs,
+  bytes: mountBytes,
   rules: mountRules,
   properties: mountProperties,
   spread: mountSpread,
   jacobian: mountJacobian,
   temperature: mountTemperature,
   growth: mountGrowth,
+  weights: mountWeights,
+  hide: mountHide,
+  mixture: mountMixture,
+  mix: mountMix,
 };
