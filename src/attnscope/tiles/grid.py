@@ -27,6 +27,9 @@ MEASURES: Final = ("weight", "arrived", "weight-no-sink", "arrived-no-sink", "un
 STORED_CELLS: Final = 1024
 """Cells along a side of the finest level that is kept whole; captures store one of that size."""
 
+COARSEST: Final = 15
+"""The last level: a place in a cell of 2^15 by 2^15 still fits an int32."""
+
 
 @dataclass(frozen=True)
 class Grid:
@@ -41,13 +44,13 @@ class Grid:
 
     @property
     def levels(self) -> int:
-        """How many levels there are; the last fits one tile.
+        """How many levels there are; the last fits one tile (of up to 8 million tokens).
 
         >>> [Grid(n, n).levels for n in (1, 256, 257, 8192, 32768)]
         [1, 1, 2, 6, 8]
         """
         cells = -(-max(self.queries, self.keys, 1) // TILE)
-        return 1 + (cells - 1).bit_length()
+        return 1 + min((cells - 1).bit_length(), COARSEST)
 
     @property
     def whole(self) -> int:
@@ -57,7 +60,7 @@ class Grid:
         [0, 0, 1, 5]
         """
         cells = -(-max(self.queries, self.keys, 1) // STORED_CELLS)
-        return (cells - 1).bit_length()
+        return min((cells - 1).bit_length(), COARSEST)
 
     def cells(self, level: int) -> tuple[int, int]:
         """Rows and columns of cells of a level.
