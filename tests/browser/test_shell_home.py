@@ -31,7 +31,7 @@ def test_a_listed_text_opens_by_keyboard(open_app: Callable[..., Any]) -> None:
     button = page.get_by_role("button", name="hybrid-short")
     button.focus()
     page.keyboard.press("Enter")
-    page.wait_for_function("location.hash.startsWith('#overview/hybrid-short')")
+    page.wait_for_function("() => location.hash.startsWith('#overview/hybrid-short')")
     assert page.locator(".picker select").input_value() == "hybrid-short"
 
 
@@ -48,7 +48,7 @@ def test_a_capture_shows_tokens_as_they_come_and_opens(page: Any) -> None:
     type_and_capture(page, "Hello", 6)
     page.get_by_text("Generating: 3 of 6").wait_for()
     assert "Hello word0 word1" in page.locator(".made").inner_text()
-    page.wait_for_function("location.hash.startsWith('#flow/made2')")
+    page.wait_for_function("() => location.hash.startsWith('#flow/made2')")
     assert "Hello" in page.locator(".picker option").all_inner_texts()[1]
 
 

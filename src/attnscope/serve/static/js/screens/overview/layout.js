@@ -23,7 +23,7 @@ import { KINDS } from "../../parts/kinds.js";
  * @typedef {{cells: Cell[], rows: Row[], width: number, height: number, label: number}} Layout
  */
 
-export const CELL = { least: 9, most: 64, lowest: 13, highest: 38 };
+export const CELL = { least: 9, most: 80, lowest: 13, highest: 38 };
 const LETTER_ROW = 17;
 const GAP = 2;
 const GROUP_GAP = 7;

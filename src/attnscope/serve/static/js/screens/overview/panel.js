@@ -9,7 +9,7 @@ import { isAbort } from "../../source/errors.js";
 import { fill, h } from "../../parts/dom.js";
 import { kindIcon, kindName } from "../../parts/kinds.js";
 import { signed, statisticText } from "../../parts/numbers.js";
-import { statisticName } from "../../parts/statistics.js";
+import { inOrder, statisticName } from "../../parts/statistics.js";
 import { drawThumbnail } from "./draw.js";
 import { kvHead } from "./layout.js";
 
@@ -78,9 +78,9 @@ export class HeadPanel {
     const { t } = this.app;
     return h("table", null,
       h("caption", { class: "note" }, t("overview.means")),
-      h("tbody", null, Object.entries(head.statistics).map(([name, value]) => h("tr", null,
+      h("tbody", null, inOrder(Object.keys(head.statistics)).map((name) => h("tr", null,
         h("th", { scope: "row" }, statisticName(t, name)),
-        h("td", { class: "number", data: { statistic: name } }, statisticText(name, value))))));
+        h("td", { class: "number", data: { statistic: name } }, statisticText(name, head.statistics[name]))))));
   }
 
   /** @param {HeadRow} head @param {number} levels */
