@@ -18,7 +18,7 @@ import sys
 import threading
 from collections.abc import Callable
 from pathlib import Path
-from typing import IO, Any, Final
+from typing import Any, Final
 
 from attnscope.errors import AttnscopeError
 
@@ -38,7 +38,7 @@ def main() -> int:
         out.flush()
 
     asked = json.loads(sys.stdin.buffer.readline())
-    threading.Thread(target=_watch, args=(sys.stdin.buffer,), daemon=True).start()
+    threading.Thread(target=_watch, daemon=True).start()
     try:
         run(tell, **asked)
     except (AttnscopeError, ValueError) as error:
@@ -53,9 +53,10 @@ def main() -> int:
     return 0
 
 
-def _watch(stdin: IO[bytes]) -> None:
+def _watch() -> None:
     """Stop when the server has gone."""
-    stdin.read()
+    while os.read(0, 4096):  # unbuffered: a lock held here would be in the way of a normal end
+        pass
     _thread.interrupt_main()
     threading.Event().wait(SECONDS_TO_STOP)
     os._exit(130)
