@@ -17,6 +17,7 @@ from attnscope.plan.engines import llamacpp, sglang, vllm
 from attnscope.plan.engines import transformers as hf
 from attnscope.plan.fit import largest_context, parse_bytes
 from attnscope.plan.model import Heads, Latent, Layer, Model
+from attnscope.plan.numbers import FORMATS
 from attnscope.plan.what_if import schemes, with_heads, with_latent, with_share, with_window
 
 SIZES: dict[str, Any] = {
@@ -141,6 +142,13 @@ def test_vllms_states_without_attention_and_beside_it() -> None:
         assert size == page * (1 + 1)
     off = vllm.Options(hybrid=False)
     assert vllm.request_bytes(beside, 16, off) == vllm.request_bytes(beside, 16, vllm.Options())
+
+
+def test_vllms_states_stay_in_the_activations_format() -> None:
+    (one,) = vllm.specs(read("qwen3.8-27b").layers[0], FORMATS["fp8"], FORMATS["bf16"])
+    assert one == vllm.Spec("state", state=3_207_168)
+    (two,) = vllm.specs(kinds.latent(0, 4, MLA, window=5), FORMATS["bf16"], FORMATS["bf16"])
+    assert two == vllm.Spec("sliding", token=2 * (11 + 3), window=5)
 
 
 def test_sglangs_pools_of_chunks_windows_and_pages() -> None:
