@@ -153,7 +153,8 @@ def drive(address: str, trace: str, info: dict[str, Any], pans: int) -> dict[str
     program = shutil.which("chromium")
     if program is None:
         sys.exit("This benchmark needs Chromium: apt-get install -y chromium")
-    layer = next(one for one in info["layers"] if one["kind"] == "full" or one["kind"] != "none")
+    mapped = [one for one in info["layers"] if one["kind"] != "none"]
+    layer = next((one for one in mapped if one["kind"] == "full"), mapped[0])
     view = f"#map/{trace}/{layer['index']}.0"
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=program, args=["--no-sandbox"])
@@ -163,8 +164,9 @@ def drive(address: str, trace: str, info: dict[str, Any], pans: int) -> dict[str
             page.goto("about:blank")
             page.goto(address + view)
             paints.append(page.evaluate(PAINT))
-            page.wait_for_function(
-                "document.querySelector('.map-figure')?.dataset.pending === '0'", timeout=60_000
+            # not wait_for_function: the page's policy forbids to evaluate strings
+            page.wait_for_selector(
+                ".map-figure[data-pending='0']", state="attached", timeout=60_000
             )
         page.evaluate(WATCH)
         draw, times = random.Random(3), []
