@@ -62,12 +62,11 @@ def blank(browser: Any) -> Iterator[Any]:
 
 def open_with(page: Any, open_app: Callable[..., Any], link: str, way: str) -> None:
     """Open a map that is drawn in one of the two ways."""
-    if way == "canvas2d":
-        page.add_init_script(
-            "addEventListener('DOMContentLoaded', () => {"
-            " const place = document.getElementById('attnscope');"
-            " if (place) place.dataset.draw = 'canvas2d'; });"
-        )
+    page.add_init_script(
+        "addEventListener('DOMContentLoaded', () => {"
+        " const place = document.getElementById('attnscope');"
+        f" if (place) place.dataset.draw = '{way}'; }});"
+    )
     open_app(link)
     wait_drawn(page)
     assert page.locator(".map-figure").get_attribute("data-drawing") == way

@@ -170,3 +170,21 @@ test("masked cells are clear, the others have the colour of their value", () => 
   assert.deepEqual(cells({ plane: "max" }), [...rgba(255), 0, 0, 0, 0]);
   assert.deepEqual(cells({}, 0.5), [...rgba(64), 0, 0, 0, 0]);
 });
+
+test("the quick colouring is the formula, cell by cell", () => {
+  const mean = Float32Array.from({ length: 400 }, (_, i) => (i % 50 === 0 ? 0 : 10 ** (-6 + (i % 97) / 12)));
+  const norms = Float32Array.from({ length: 400 }, (_, i) => 0.001 * (1 + (i % 13)));
+  const tile = /** @type {any} */ ({ state: "values", level: 0, x: 0, y: 0, width: 20, height: 20, mean, max: mean, argmax: null });
+  const table = paletteTable("cividis");
+  for (const [scale, low, high] of /** @type {const} */ ([["raw", 0, 1], ["log", 1e-5, 1], ["uniform", 0.01, 1000]])) {
+    const one = look({ scale, low, high, palette: "cividis" });
+    const used = scale === "uniform" ? norms : null;
+    const pixels = colourCells(tile, { look: one, norms: used, gain: 1 });
+    for (let i = 0; i < 400; i++) {
+      const index = colourIndex(one, mean[i], used ? used[i] : 1);
+      // Two ways to write one formula may round to colours next to each other.
+      const near = [index - 1, index, index + 1].map((at) => Math.min(255, Math.max(0, at)));
+      assert.ok(near.some((at) => [0, 1, 2].every((c) => pixels[4 * i + c] === table[3 * at + c])), `${scale} ${i}`);
+    }
+  }
+});

@@ -8,8 +8,8 @@
  * Units: device pixels, y downwards, as in webgl.js.
  */
 
-import { paletteTable } from "./palettes.js";
-import { colourIndex, isRatio } from "./scale.js";
+import { COLOURS, paletteTable } from "./palettes.js";
+import { isRatio } from "./scale.js";
 
 /** @typedef {import("../types.js").Tile} Tile */
 /** @typedef {import("./drawing.js").Drawing} Drawing */
@@ -20,25 +20,47 @@ import { colourIndex, isRatio } from "./scale.js";
 
 const KEEP = 160;
 
+/** @type {Map<string, Uint32Array>} */
+const tables = new Map();
+
 /**
- * The colours of a tile's cells, four bytes each; masked cells are clear.
+ * A palette as whole pixels: red in the lowest byte, as ImageData has it.
+ * @param {import("./palettes.js").PaletteName} name
+ * @returns {Uint32Array}
+ */
+function pixelTable(name) {
+  const found = tables.get(name);
+  if (found) return found;
+  const table = paletteTable(name);
+  const bytes = new Uint8Array(4 * COLOURS);
+  for (let i = 0; i < COLOURS; i++) bytes.set([table[3 * i], table[3 * i + 1], table[3 * i + 2], 255], 4 * i);
+  const pixels = new Uint32Array(bytes.buffer);
+  tables.set(name, pixels);
+  return pixels;
+}
+
+/**
+ * The colours of a tile's cells, four bytes each; masked cells are clear. The formula is that of
+ * scale.js, with what all cells share taken out of the loop.
  * @param {Tile} tile
  * @param {{look: import("./scale.js").Look, norms: Float32Array | null, gain: number}} how
  * @returns {Uint8ClampedArray}
  */
 export function colourCells(tile, { look, norms, gain }) {
   const plane = /** @type {Float32Array} */ (look.plane === "max" && tile.level ? tile.max : tile.mean);
-  const table = paletteTable(look.palette);
-  const pixels = new Uint8ClampedArray(4 * plane.length);
+  const table = pixelTable(look.palette);
+  const pixels = new Uint32Array(plane.length);
+  const raw = look.scale === "raw";
+  const low = raw ? look.low : Math.log2(look.low);
+  const per = 255 / ((raw ? look.high : Math.log2(look.high)) - low);
   for (let i = 0; i < plane.length; i++) {
-    if (!(plane[i] >= 0)) continue;
-    const colour = 3 * colourIndex(look, plane[i] * gain, norms ? norms[i] : 1);
-    pixels[4 * i] = table[colour];
-    pixels[4 * i + 1] = table[colour + 1];
-    pixels[4 * i + 2] = table[colour + 2];
-    pixels[4 * i + 3] = 255;
+    const value = plane[i];
+    if (!(value >= 0)) continue;
+    const scaled = norms ? (value * gain) / Math.max(norms[i], 1e-30) : value * gain;
+    const place = raw ? (scaled - low) * per : scaled > 0 ? (Math.log2(scaled) - low) * per : 0;
+    pixels[i] = table[place <= 0 ? 0 : place >= 255 ? 255 : (place + 0.5) | 0];
   }
-  return pixels;
+  return new Uint8ClampedArray(pixels.buffer);
 }
 
 /**
@@ -59,7 +81,8 @@ export class CanvasDrawing {
     this.numbers = new WeakMap();
     this.count = 0;
     this.frame = 0;
-    this.left = 0;
+    /** @type {import("./drawing.js").Budget | null} */
+    this.budget = null;
   }
 
   /**
@@ -69,7 +92,7 @@ export class CanvasDrawing {
   draw(picture) {
     const { context, canvas } = this;
     this.frame += 1;
-    this.left = picture.budget;
+    this.budget = picture.budget;
     context.setTransform(1, 0, 0, 1, 0, 0);
     context.fillStyle = `rgb(${picture.paper.join(" ")})`;
     context.fillRect(0, 0, canvas.width, canvas.height);
@@ -139,8 +162,7 @@ export class CanvasDrawing {
       found.used = this.frame;
       return found.canvas;
     }
-    if (this.left <= 0 && !must) return null;
-    this.left -= 1;
+    if (!must && !this.budget?.take()) return null;
     const canvas = found?.canvas ?? this.canvas.ownerDocument.createElement("canvas");
     canvas.width = tile.width;
     canvas.height = tile.height;

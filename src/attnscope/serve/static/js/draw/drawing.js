@@ -37,7 +37,7 @@ import { WebglDrawing } from "./webgl.js";
  * @property {[number, number, number]} paper   colour of what is masked, 0 to 255
  * @property {[number, number, number]} ink     colour of the hatching
  * @property {number} dot                       device pixels per css pixel
- * @property {number} budget                    how many tiles may be made ready in this frame
+ * @property {Budget} budget                    for making tiles ready in this frame
  */
 
 /**
@@ -48,13 +48,20 @@ import { WebglDrawing } from "./webgl.js";
  */
 
 /**
+ * Which way to draw. "auto" takes WebGL2 only where a graphics card does the work: done by the
+ * processor it is slower than Canvas2D, and each frame waits for it.
+ * @typedef {"auto" | "webgl2" | "canvas2d"} Prefer
+ */
+
+/**
  * @param {HTMLCanvasElement} canvas
- * @param {"auto" | "canvas2d"} [prefer]
+ * @param {Prefer} [prefer]
  * @returns {Drawing}
  */
 export function createDrawing(canvas, prefer = "auto") {
-  const webgl = prefer === "auto" ? tryWebgl(canvas) : null;
+  const webgl = prefer === "canvas2d" ? null : tryWebgl(canvas, prefer === "auto");
   if (webgl) return webgl;
+  if (prefer === "webgl2") throw new Error("this browser does not draw float textures with WebGL2");
   const context = canvas.getContext("2d", { alpha: false });
   if (!context) throw new Error("this browser draws neither with WebGL2 nor with Canvas2D");
   return new CanvasDrawing(canvas, context);
@@ -62,23 +69,26 @@ export function createDrawing(canvas, prefer = "auto") {
 
 /**
  * @param {HTMLCanvasElement} canvas
+ * @param {boolean} quick   only with a graphics card
  * @returns {WebglDrawing | null}
  */
-function tryWebgl(canvas) {
-  if (!worksHere(canvas)) return null;
-  const gl = canvas.getContext("webgl2", { antialias: false, alpha: false, preserveDrawingBuffer: false });
+function tryWebgl(canvas, quick) {
+  const options = { failIfMajorPerformanceCaveat: quick };
+  if (!worksHere(canvas, options)) return null;
+  const gl = canvas.getContext("webgl2", { ...options, antialias: false, alpha: false, preserveDrawingBuffer: false });
   return gl && new WebglDrawing(canvas, gl);
 }
 
 /**
  * Tried on a canvas of its own: one that has given a WebGL context never gives another kind.
  * @param {HTMLCanvasElement} canvas
+ * @param {WebGLContextAttributes} options
  * @returns {boolean}
  */
-function worksHere(canvas) {
+function worksHere(canvas, options) {
   const trial = canvas.ownerDocument.createElement("canvas");
   try {
-    const gl = trial.getContext("webgl2");
+    const gl = trial.getContext("webgl2", options);
     if (!gl) return false;
     const drawing = new WebglDrawing(trial, gl);
     gl.bindTexture(gl.TEXTURE_2D_ARRAY, gl.createTexture());
@@ -88,5 +98,21 @@ function worksHere(canvas) {
     return good;
   } catch {
     return false;
+  }
+}
+
+/** The room that one frame has for making tiles ready; the first is made in any case. */
+export class Budget {
+  /** @param {number} ms */
+  constructor(ms) {
+    this.end = performance.now() + ms;
+    this.used = false;
+  }
+
+  /** @returns {boolean} whether one more may be made */
+  take() {
+    if (this.used && performance.now() >= this.end) return false;
+    this.used = true;
+    return true;
   }
 }

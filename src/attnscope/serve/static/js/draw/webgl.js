@@ -129,7 +129,8 @@ export class WebglDrawing {
     /** @type {Map<string, WebGLTexture>} */
     this.palettes = new Map();
     this.vertices = gl.createVertexArray();
-    this.uploads = 0;
+    /** @type {import("./drawing.js").Budget | null} */
+    this.budget = null;
     this.scratch = new Float32Array(0);
   }
 
@@ -140,7 +141,7 @@ export class WebglDrawing {
   draw(picture) {
     const { gl } = this;
     this.frame += 1;
-    this.uploads = picture.budget;
+    this.budget = picture.budget;
     gl.viewport(0, 0, this.canvas.width, this.canvas.height);
     const [red, green, blue] = picture.paper;
     gl.clearColor(red / 255, green / 255, blue / 255, 1);
@@ -228,8 +229,7 @@ export class WebglDrawing {
   texture(tile, must) {
     const found = this.tiles.get(tile);
     if (found || !tile.mean || !tile.max) return found ?? null;
-    if (this.uploads <= 0 && !must) return null;
-    this.uploads -= 1;
+    if (!must && !this.budget?.take()) return null;
     const { gl } = this;
     const planes = tile.level ? [tile.mean, tile.max] : [tile.mean];
     const texture = gl.createTexture();
@@ -268,8 +268,7 @@ export class WebglDrawing {
   normTexture(tile, norms, must) {
     const found = this.norms.get(norms);
     if (found) return found;
-    if (this.uploads <= 0 && !must) return null;
-    this.uploads -= 1;
+    if (!must && !this.budget?.take()) return null;
     const { gl } = this;
     const texture = gl.createTexture();
     gl.activeTexture(gl.TEXTURE1);

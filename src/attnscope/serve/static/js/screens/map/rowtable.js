@@ -153,7 +153,10 @@ export class RowTable {
       arrived ? significant(arrived[key], 3) : null, () => this.onGo({ query: range[0] === range[1] ? range[0] : null, key }))));
     if (sink > 0) this.body.append(h("tr", null, h("td", { colspan: 2 }, t("map.table.sink")), h("td", { class: "number" }, percent(sink))));
     const single = keys && keys[0] === keys[1] && range[0] === range[1];
-    if (keys && !single) this.told = { how, value: totalOf(weights, keys, how) };
+    if (keys && !single) {
+      this.told = { how, value: totalOf(weights, keys, how) };
+      this.app.say(`${t(`map.total.${how}`)}: ${significant(this.told.value, 2)}`);
+    }
     this.tellTotal();
     this.table.hidden = false;
   }

@@ -9,7 +9,6 @@ import { levelFor } from "../../source/pyramid.js";
 import { MOST_CELLS, fileName, offer, pngBlob, provenance, seenWindow, svgText } from "./export.js";
 import { figureShapes } from "./figure.js";
 import { lookOf } from "./look.js";
-import { fontOf } from "./stage.js";
 
 /** @typedef {import("./toolbar.js").ExportKind} ExportKind */
 /**
@@ -65,7 +64,7 @@ export class MapExport {
     this.screen.paint();
     const saved = {
       ...{ layout: stage.layout, shapes: figureShapes(stage.layout, figure), look, style: stage.style },
-      ...{ lines, font: fontOf(app.root), tiles: stage.tiles, view: { ...state, view: figure.view } },
+      ...{ lines, font: stage.font, tiles: stage.tiles, view: { ...state, view: figure.view } },
     };
     if (kind === "svg") return new Blob([svgText(saved)], { type: "image/svg+xml" });
     return pngBlob(saved, Math.max(PNG_SCALE, stage.dot));

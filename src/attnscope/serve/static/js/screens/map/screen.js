@@ -25,7 +25,7 @@ import { Readout } from "./readout.js";
 import { RowTable } from "./rowtable.js";
 import { SearchBox } from "./search.js";
 import { Stage } from "./stage.js";
-import { Subject } from "./subject.js";
+import { Subject, nearestHead } from "./subject.js";
 import { Toolbar } from "./toolbar.js";
 import { seenRect, toTokens } from "./view.js";
 
@@ -80,13 +80,14 @@ class MapScreen {
     this.shownSpot = "";
     this.turn = 0;
     this.lastError = { text: "", at: 0 };
-    const prefer = root.dataset.draw === "canvas2d" ? "canvas2d" : "auto";
+    const { draw } = root.dataset;
+    const prefer = draw === "canvas2d" || draw === "webgl2" ? draw : "auto";
     this.stage = new Stage(root, { label: t("map.proxy"), help: t("map.proxy.help"), prefer, onFrame: () => this.paint() });
     this.camera = new Camera({ store: app.store, extent: () => this.extent, plot: () => this.stage.layout.plot, ask: () => this.stage.ask() });
     this.chooser = new Chooser(app, { subject: () => this.subject, camera: this.camera, fail: (error) => this.fail(error) });
     this.toolbar = new Toolbar(t, {
       onHead: ({ layer, head }) => this.goToHead(layer, head),
-      onCompare: (compare) => app.store.set({ compare }),
+      onCompare: (compare) => void this.setCompare(compare),
       onToggleCompare: () => this.toggleCompare(),
       onSearch: () => this.search.open(),
       onFit: () => this.camera.fit(),
@@ -163,6 +164,15 @@ class MapScreen {
     const { layer } = this.state;
     const first = info.layers.find((one) => one.index === layer) ?? info.layers.find((one) => one.kind !== "none") ?? info.layers[0];
     if (first) this.app.store.set({ layer: first.index, head: 0 }, { push: false });
+  }
+
+  /** @param {HeadRef} of */
+  async setCompare(of) {
+    try {
+      this.app.store.set({ compare: nearestHead(of, await this.app.source.info(of.trace)) });
+    } catch (error) {
+      this.fail(error);
+    }
   }
 
   async openCompare() {

@@ -9,7 +9,7 @@
  * Not here: what to paint (figure.js, picture.js), input (pointer.js, keys.js).
  */
 
-import { createDrawing } from "../../draw/drawing.js";
+import { Budget, createDrawing } from "../../draw/drawing.js";
 import { paintShapes } from "../../draw/shapes.js";
 import { h } from "../../parts/dom.js";
 import { layoutOf } from "./figure.js";
@@ -18,13 +18,13 @@ import { layoutOf } from "./figure.js";
 /** @typedef {import("../../draw/tracks.js").Style} Style */
 /** @typedef {import("./figure.js").Layout} Layout */
 
-/** How many tiles are made ready in one frame: some 4 ms. */
-const BUDGET = 4;
+/** Milliseconds of a frame for making tiles ready. */
+const BUDGET = 6;
 
 export class Stage {
   /**
    * @param {HTMLElement} root      of the app: its css says the colours
-   * @param {{label: string, help: string, onFrame: (stage: Stage) => boolean, prefer: "auto" | "canvas2d"}} options
+   * @param {{label: string, help: string, onFrame: (stage: Stage) => boolean, prefer: import("../../draw/drawing.js").Prefer}} options
    *     onFrame paints; true asks for another frame
    */
   constructor(root, { label, help, onFrame, prefer }) {
@@ -46,6 +46,7 @@ export class Stage {
     this.frame = 0;
     /** @type {Style | null} */
     this.known = null;
+    this.font = "sans-serif";
     this.resizes = new ResizeObserver(() => this.measure());
     this.resizes.observe(this.element);
     this.themes = new MutationObserver(() => this.restyle());
@@ -105,6 +106,7 @@ export class Stage {
       ...{ accent: value("--accent", "#1b5fc1"), wash: value("--accent-wash", "#e4edfa"), sunken: value("--sunken", "#efefec") },
       ...{ surface: value("--surface", "#ffffff"), ground: value("--ground", "#f7f7f5") },
     };
+    this.font = css.fontFamily || "sans-serif";
     return this.known;
   }
 
@@ -123,12 +125,11 @@ export class Stage {
 
   /**
    * @param {Omit<import("../../draw/drawing.js").Picture, "paper" | "ink" | "dot" | "budget">} picture
-   * @param {number} [budget]
    * @returns {number}
    */
-  paintTiles(picture, budget = BUDGET) {
+  paintTiles(picture) {
     const { ground, soft } = this.style;
-    return this.drawing.draw({ ...picture, paper: rgbOf(ground), ink: rgbOf(soft), dot: this.dot, budget });
+    return this.drawing.draw({ ...picture, paper: rgbOf(ground), ink: rgbOf(soft), dot: this.dot, budget: new Budget(BUDGET) });
   }
 
   /** @param {import("../../draw/shapes.js").Shape[]} shapes */
@@ -137,7 +138,7 @@ export class Stage {
     if (!context) return;
     context.setTransform(this.dot, 0, 0, this.dot, 0, 0);
     context.clearRect(0, 0, this.layout.width, this.layout.height);
-    paintShapes(context, shapes, fontOf(this.root));
+    paintShapes(context, shapes, this.font);
   }
 
   dispose() {
@@ -148,14 +149,6 @@ export class Stage {
     this.element.remove();
     this.drawing.dispose();
   }
-}
-
-/**
- * @param {HTMLElement} root
- * @returns {string}
- */
-export function fontOf(root) {
-  return getComputedStyle(root).fontFamily || "sans-serif";
 }
 
 /**

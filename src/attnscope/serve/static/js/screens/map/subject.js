@@ -41,6 +41,19 @@ import { TileSet } from "../../source/tiles.js";
  * @property {(error: unknown) => void} onError
  */
 
+/**
+ * The head that is meant, or the nearest that a trace has: another text may have other layers.
+ * @param {HeadRef} of
+ * @param {import("../../types.js").TraceInfo} info
+ * @returns {HeadRef | null}   null where no layer has a map
+ */
+export function nearestHead({ trace, layer, head }, info) {
+  const mapped = info.layers.filter(({ kind }) => kind !== "none");
+  const far = (/** @type {LayerInfo} */ one) => Math.abs(one.index - layer);
+  const found = info.layers.find(({ index }) => index === layer) ?? mapped.sort((a, b) => far(a) - far(b))[0];
+  return found ? { trace, layer: found.index, head: Math.max(0, Math.min(head, found.query_heads - 1)) } : null;
+}
+
 export class Subject {
   /**
    * @param {SubjectOptions} options
@@ -63,6 +76,8 @@ export class Subject {
     this.askedExpected = false;
     /** @type {{top: Tile, known: boolean} | null} */
     this.judged = null;
+    /** @type {{top: Tile, most: number} | null} */
+    this.measured = null;
     /** @type {Map<string, TrackTile[]>} */
     this.tracks = new Map();
     this.closed = false;
@@ -240,8 +255,10 @@ export class Subject {
   get largest() {
     const top = this.tiles.topTile;
     if (!top?.mean || !top.max) return 0;
+    if (this.measured?.top === top) return this.measured.most;
     let most = 0;
     for (let i = 0; i < top.mean.length; i++) most = Math.max(most, top.max[i] || 0, top.mean[i] || 0);
+    this.measured = { top, most };
     return most;
   }
 

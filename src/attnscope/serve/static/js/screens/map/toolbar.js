@@ -70,7 +70,7 @@ export class HeadChoice {
 export class Toolbar {
   /**
    * @param {App["t"]} t
-   * @param {{onHead: (of: HeadRef) => void, onCompare: (of: HeadRef | null) => void, onSearch: () => void, onFit: () => void,
+   * @param {{onHead: (of: HeadRef) => void, onCompare: (of: HeadRef) => void, onSearch: () => void, onFit: () => void,
    *   onZoom: (factor: number) => void, onExport: (kind: ExportKind) => void, onToggleCompare: () => void}} on
    */
   constructor(t, on) {
