@@ -17,7 +17,7 @@ import torch
 from lessons_site import address, exported, faults, move, number
 from looks import every_look
 
-from attnscope.lessons import figures, twins
+from attnscope.lessons import figures, twins, world
 from attnscope.lessons.site import load
 from attnscope.lessons.site.widgets import WIDGETS
 from attnscope.mechanisms import rivals
@@ -216,6 +216,72 @@ def test_growth_is_held_by_the_norm_and_the_clip(page: Any, site: Path) -> None:
     widget.locator('[data-name="norm"]').check()
     held = twins.grown_scores(3, 64, 6, 8, norm=True)
     assert number(widget, "largest") == pytest.approx(held.max(), rel=1e-9)
+
+
+def choose(widget: Any, choice: str, group: int = 0) -> None:
+    widget.locator(".switch").nth(group).locator(f'button[data-choice="{choice}"]').click()
+
+
+def test_widgets_on_the_sentence_show_what_python_computes(page: Any, site: Path) -> None:
+    found = world.load()
+    opened(page, site, "zh", "01-embeddings")
+    widget = page.locator("#widget-cosine")
+    choose(widget, "0")
+    move(widget, "feature.1", 0.7)
+    changed = found.embeddings.copy()
+    changed[0, 1] = 0.7
+    wanted = [world.cosine(changed[0], row) for row in changed]
+    shown = [number(widget, f"cosine.{at}") for at in range(5)]
+    np.testing.assert_allclose(shown, wanted, rtol=0, atol=SHOWN)
+    opened(page, site, "zh", "02-projections")
+    widget = page.locator("#widget-pairs")
+    move(widget, "q.1", -1.5)
+    q = found.q[3].copy()
+    q[1] = -1.5
+    shown = [number(widget, f"score.{at}") for at in range(5)]
+    np.testing.assert_allclose(shown, found.k @ q, rtol=0, atol=SHOWN)
+    opened(page, site, "zh", "04-masking")
+    widget = page.locator("#widget-weights")
+    for mask, wanted_rows in (("none", found.weights(causal=False)), ("before", found.weights()),
+                              ("after", np.tril(found.weights(causal=False)))):  # fmt: skip
+        choose(widget, mask, 1)
+        shown = [number(widget, f"weight.{at}") for at in range(5)]
+        np.testing.assert_allclose(shown, wanted_rows[3], rtol=0, atol=SHOWN)
+    assert number(widget, "sum") == pytest.approx(0.675, abs=5e-4)
+    opened(page, site, "zh", "05-whole")
+    widget = page.locator("#widget-mixture")
+    choose(widget, "1", 1)
+    shown = [number(widget, f"o.{at}") for at in range(2)]
+    np.testing.assert_allclose(shown, found.output(1)[3], rtol=0, atol=SHOWN)
+    grid = page.locator("#widget-grid")
+    choose(grid, "0", 1)
+    shown = [number(grid, f"g.3.{at}") for at in range(5)]
+    np.testing.assert_allclose(shown, found.weights(0)[3], rtol=0, atol=SHOWN)
+
+
+def test_arrows_bytes_hidden_scores_and_mixtures_are_right(page: Any, site: Path) -> None:
+    opened(page, site, "en", "01-embeddings")
+    widget = page.locator("#widget-angle")
+    move(widget, "degrees", 120)
+    move(widget, "length", 3)
+    assert number(widget, "cosine") == pytest.approx(-0.5, abs=1e-12)
+    assert number(widget, "dot") == pytest.approx(-2.25, abs=1e-12)
+    opened(page, site, "en", "02-projections")
+    widget = page.locator("#widget-bytes")
+    assert number(widget, "additive") == figures.get("additive.bytes").value
+    assert number(widget, "dot") == figures.get("dot_product.bytes").value
+    opened(page, site, "en", "04-masking")
+    widget = page.locator("#widget-hide")
+    move(widget, "number", -12)
+    assert number(widget, "weight.2") == pytest.approx(softmax([1, 0, 3 - 12])[2], rel=1e-9)
+    move(widget, "number", -800)
+    assert number(widget, "weight.2") == 0
+    opened(page, site, "en", "05-whole")
+    widget = page.locator("#widget-mix")
+    for rule, inside in (("softmax", True), ("proportional", False)):
+        choose(widget, rule)
+        move(widget, "score.0", -4)
+        assert ("good" in str(widget.locator(".verdict").get_attribute("class"))) is inside
 
 
 @pytest.mark.parametrize("slug", PAGES)

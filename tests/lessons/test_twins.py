@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 import torch
 
-from attnscope.lessons import twins
+from attnscope.lessons import twins, world
 from attnscope.mechanisms import rivals
 from attnscope.mechanisms.qk_clip import clip_factors
 
@@ -153,3 +153,44 @@ def test_a_twin_that_went_astray_is_noticed() -> None:
     assert not same(found, rivals.weigh(torch.tensor([8.0, 7.0, 9.001])).double().numpy())
     assert not same([1.0, "NaN"], [1.0, 2.0])
     assert not same([1.0], [1.0, 2.0])
+
+
+def _world() -> dict[str, Any]:
+    found = world.load()
+    return {
+        "tokens": list(found.tokens), "features": [], "heads": found.heads,
+        "E": found.embeddings.tolist(), "W_Q": found.w_q.tolist(), "W_K": found.w_k.tolist(),
+        "W_V": found.w_v.tolist(),
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("head", [None, 0, 1])
+def test_the_worlds_attention_is_the_same(head: int | None) -> None:
+    found, given = world.load(), _world()
+    columns = found.columns(head)
+    calls: list[tuple[str, list[Any]]] = [
+        ("products", [given, head]),
+        ("weights", [given, {"head": head, "mask": "none"}]),
+        ("weights", [given, {"head": head, "mask": "before"}]),
+        ("weights", [given, {"head": head, "mask": "after"}]),
+        ("outputs", [given, {"head": head}]),
+        ("outputs", [given, {"head": head, "fetch": "K"}]),
+    ]
+    bare = found.weights(head, causal=False)
+    wanted = [
+        found.q[:, columns] @ found.k[:, columns].T,
+        bare,
+        found.weights(head),
+        np.tril(bare),
+        found.output(head),
+        found.weights(head) @ found.k[:, columns],
+    ]
+    for (name, _), one, expected in zip(calls, node("world.js", calls), wanted, strict=True):
+        assert same(one, expected), name
+
+
+def test_cosines_are_the_same() -> None:
+    rows = world.load().embeddings
+    calls = [("cosine", [a.tolist(), b.tolist()]) for a in rows for b in rows]
+    wanted = [world.cosine(a, b) for a in rows for b in rows]
+    assert same(node("world.js", calls), wanted)

@@ -27,7 +27,7 @@ class Step:
 
     Attributes:
         id: its name.
-        lesson: the number of the lesson that explains it; 0 is known before the course.
+        lesson: the number of the lesson that explains it.
         title, says: by language: a few words, and a sentence.
         small, real: shape in the teaching world and in a layer of the real model.
         small_parameters, real_parameters: numbers that are learned there.
@@ -52,11 +52,14 @@ class Sizes:
     heads: int
     kv_heads: int
     width: int
+    vocabulary: int
 
 
 def _small() -> Sizes:
     found = world.load()
-    return Sizes(str(len(found.tokens)), len(found.features), 1, 1, found.w_q.shape[1])
+    return Sizes(
+        str(len(found.tokens)), len(found.features), 1, 1, found.w_q.shape[1], len(found.tokens)
+    )
 
 
 def _real() -> Sizes:
@@ -67,7 +70,7 @@ def _real() -> Sizes:
 
     return Sizes(
         "T", size("hidden_size"), size("num_attention_heads"), size("num_key_value_heads"),
-        size("head_dim"),
+        size("head_dim"), size("vocab_size"),
     )  # fmt: skip
 
 
@@ -98,9 +101,9 @@ def steps() -> tuple[Step, ...]:
         )  # fmt: skip
 
     return (
-        step("embeddings", 0, ("Embeddings", "嵌入向量"),
+        step("embeddings", 1, ("Embeddings", "嵌入向量"),
              ("one row of numbers for each token", "每个 token 一行数"),
-             lambda s: _shape(s.tokens, s.model)),
+             lambda s: _shape(s.tokens, s.model), lambda s: s.vocabulary * s.model),
         step("projections", 2, ("q, k, v", "q、k、v"),
              ("three projections of every row", "每一行做三种投影"),
              lambda s: _each(s, s.heads, s.tokens, s.width),
@@ -124,7 +127,7 @@ def steps() -> tuple[Step, ...]:
              ("a weighted mean of the values", "对 value 加权平均"),
              lambda s: _each(s, s.heads, s.tokens, s.width)),
         step("heads", 7, ("Heads side by side", "多个头拼起来"),
-             ("join the heads, project back", "拼接各头,再投影回去"),
+             ("join the heads, project back", "拼接各头，再投影回去"),
              lambda s: _shape(s.tokens, s.model),
              lambda s: s.heads * s.width * s.model if s.heads > 1 else 0),
     )  # fmt: skip

@@ -52,7 +52,7 @@ def code(block: Block, page: Page) -> str:
     return (
         f'<figure class="code"><figcaption>{page.say("code")} '
         f"<code>{escape(found.path)}:{found.first}</code></figcaption>"
-        f'<pre><code>{source_code.highlight(found.text)}</code></pre>{inside}</figure>'
+        f"<pre><code>{source_code.highlight(found.text)}</code></pre>{inside}</figure>"
     )
 
 

@@ -15,6 +15,7 @@ from typing import Any, Final
 
 from attnscope.lessons import figures
 from attnscope.lessons.experiments import EXPERIMENTS
+from attnscope.lessons.records import KEPT, recorded
 
 SLOW: Final = ("training", "sweep")
 """Experiments that take minutes; no page waits for them."""
@@ -23,7 +24,7 @@ FORMAT: Final = re.compile(r"(?P<percent>%?)\.(?P<digits>\d)$")
 
 @cache
 def experiment(name: str) -> dict[str, Any]:
-    """The record of an experiment with its defaults, run once.
+    """The record of an experiment with its defaults: run once, or kept (lessons/records.py).
 
     Raises:
         ValueError: there is none of this name, or it takes minutes.
@@ -31,7 +32,7 @@ def experiment(name: str) -> dict[str, Any]:
     if name not in EXPERIMENTS or name in SLOW:
         known = ", ".join(one for one in EXPERIMENTS if one not in SLOW)
         raise ValueError(f"there is no experiment {name!r} for pages; there are {known}.")
-    found: dict[str, Any] = EXPERIMENTS[name]().to_dict()
+    found: dict[str, Any] = recorded()[name] if name in KEPT else EXPERIMENTS[name]().to_dict()
     return found
 
 
