@@ -151,6 +151,26 @@ def test_a_missing_module_a_missing_name_and_a_circle_are_named(tmp_path: Path) 
             link(tmp_path, [entry])
 
 
+def test_comments_are_left_out_and_nothing_else(tmp_path: Path) -> None:
+    text = """
+/** About it: `quoted`, 'it's. */
+// export
+export const kept = `one // two
+
+   /* three */ ${ /* four */ [1, // five
+  2].join("//") }
+
+`; /* six */
+export const more = 1 /* seven
+*/ + 1;
+"""
+    script = link(write(tmp_path, main=text), ["main.js"], expose=True)
+    for word in ("About", "four", "five", "six", "seven", "// export"):
+        assert word not in script
+    printed = run(script, then="console.log(JSON.stringify([kept, more]));")
+    assert json.loads(printed) == ["one // two\n\n   /* three */ 1//2\n\n", 2]
+
+
 @given(st.text(alphabet="ab'\"`/*\\${}\n ()=", max_size=40))
 def test_blanking_keeps_every_place_or_says_what_does_not_end(text: str) -> None:
     try:

@@ -24,7 +24,7 @@ def serve(
         list[Path] | None,
         typer.Argument(
             help="Saved traces; without one, those that were captured in the app before.",
-            metavar="[TRACE]...",
+            metavar="TRACE",
             show_default=False,
         ),
     ] = None,

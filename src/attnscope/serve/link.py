@@ -2,8 +2,8 @@
 
 The idea: the modules are written in a small part of the language, so that joining them needs no
 parser. Each becomes a function with a scope of its own, called once, in the order of the imports;
-its exports are the object that it returns. What is outside of that small part is an error that
-names file and line, not a guess.
+its exports are the object that it returns. Comments are left out, which makes the file a third
+smaller. What is outside of that small part is an error that names file and line, not a guess.
 
     import { a, b as c } from "./x.js";      may run over several lines; at the top of the file
     export { a, b as c };                    of names that the module has
@@ -160,7 +160,8 @@ def read(root: Path, name: str, asked: str = "the entry") -> Module:
         text = (root / name).read_text(encoding="utf-8")
     except OSError:
         raise LinkError(f"{asked}: there is no module {name}") from None
-    code = blank(text, name)
+    blanker = _Blanker(text, name)
+    code = blanker.run()
     imports: list[tuple[str, tuple[tuple[str, str], ...]]] = []
     exports: list[tuple[str, str]] = []
     body = list(text)
@@ -192,9 +193,20 @@ def read(root: Path, name: str, asked: str = "the entry") -> Module:
         if wrong := pattern.search(code):
             line = text.count("\n", 0, wrong.start()) + 1
             raise LinkError(f"{name}:{line}: cannot be joined: {wrong.group().strip()}")
+    for start, stop in blanker.comments:
+        _drop(body, text, start, stop)
     if len({given for given, _ in exports}) != len(exports):
         raise LinkError(f"{name}: exports a name twice")
     return Module(name, "".join(body), tuple(imports), tuple(exports))
+
+
+def _drop(body: list[str], text: str, start: int, stop: int) -> None:
+    """Leave a comment out, with its lines where nothing else stands on them."""
+    line, end = text.rfind("\n", 0, start) + 1, text.find("\n", stop)
+    end = len(text) if end < 0 else end
+    if not text[line:start].strip() and not text[stop:end].strip():
+        start, stop = line, min(end + 1, len(text))
+    body[start:stop] = [""] * (stop - start)
 
 
 def _target(name: str, line: int, place: str) -> str:
@@ -250,6 +262,7 @@ class _Blanker:
         self.text, self.name = text, name
         self.out = list(text)
         self.at = 0
+        self.comments: list[tuple[int, int]] = []
         self.braces: list[str] = []  # "{" of code, "`" of a template that waits for its "}"
 
     def run(self) -> str:
@@ -263,9 +276,9 @@ class _Blanker:
         """One character of code, or all of something that hides text."""
         c = self.text[self.at]
         if self.text.startswith("//", self.at):
-            self.hide(self.find("\n", self.at, required=False))
+            self.comment(self.find("\n", self.at, required=False))
         elif self.text.startswith("/*", self.at):
-            self.hide(self.find("*/", self.at + 2) + 2)
+            self.comment(self.find("*/", self.at + 2) + 2)
         elif c in "'\"":
             self.quoted(c)
         elif c == "`" or (c == "}" and self.braces and self.braces[-1] == "`"):
@@ -278,6 +291,10 @@ class _Blanker:
             elif c == "}" and self.braces:
                 self.braces.pop()
             self.at += 1
+
+    def comment(self, stop: int) -> None:
+        self.comments.append((self.at, stop))
+        self.hide(stop)
 
     def hide(self, stop: int) -> None:
         for at in range(self.at, stop):
