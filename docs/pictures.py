@@ -3,7 +3,7 @@
     docs/pictures/overview.png   all heads of SmolLM2 on a short text
     docs/pictures/map.png        one head of SmolLM2 on this repository's LICENSE
     docs/pictures/flow.png       the flow into one token of the short text
-    docs/pictures/zoom.gif       from the whole map to one pair of tokens
+    docs/pictures/zoom.png       from the whole map to one pair of tokens, animated
 
     python docs/pictures.py      about two minutes; needs Chromium, Pillow, and smollm2 pulled
 
@@ -42,10 +42,14 @@ SHORT: Final = (
     "Wang went to the market, Xiao Ming gave the apple to"
 )
 MOST_BYTES: Final = 400_000
-FRAMES: Final = 26
+FRAMES: Final = 20
 FAR: Final = 200
 FIRST: Final = 32
 """Keys among the first are sinks, and no pair worth a picture."""
+LOOK: Final = "&scale=log&range=0.001,1&lang=en"
+"""Weights under a thousandth are as dark as none: a picture of noise is large and says nothing."""
+SIZE: Final = (406, 320)
+COLOURS: Final = 32
 NEAREST: Final = 44.0
 """CSS pixels per token at the end of the zoom: wide enough for the tokens' text."""
 
@@ -131,7 +135,7 @@ def take(address: str, folder: Path, *, asked: int, pair: Pair, whole: int) -> N
                 page.mouse.move(250, 400)
                 still(page)
             write(folder / f"{name}.png", smaller(page.screenshot()))
-        write(folder / "zoom.gif", zoom(page, address, here, pair=pair, whole=whole))
+        write(folder / "zoom.png", zoom(page, address, here, pair=pair, whole=whole))
         browser.close()
 
 
@@ -152,11 +156,12 @@ def smaller(png: bytes) -> bytes:
 
 
 def zoom(page: Any, address: str, here: str, *, pair: Pair, whole: int) -> bytes:
-    """Frames from the whole map to the pair, as a GIF."""
+    """Frames from the whole map to the pair, as an animated PNG."""
     from PIL import Image
 
     page.set_viewport_size({"width": 1000, "height": 620})
-    start = 0.8 * 620 / whole
+    clip = {"x": 0, "y": 98, "width": 662, "height": 522}  # the map alone
+    start = 0.58 * 620 / whole
     frames = []
     for step in range(FRAMES):
         share = step / (FRAMES - 1)
@@ -166,25 +171,23 @@ def zoom(page: Any, address: str, here: str, *, pair: Pair, whole: int) -> bytes
         x = whole / 2 + (pair.key + 0.5 - whole / 2) * moved
         y = whole / 2 + (pair.query + 0.5 - whole / 2) * moved
         chosen = f"&q={pair.query}&k={pair.key}" if step == FRAMES - 1 else ""
-        view = f"#map/{here}?view={x:.4f},{y:.4f},{pixels:.5f}&scale=log&lang=en{chosen}"
+        view = f"#map/{here}?view={x:.4f},{y:.4f},{pixels:.5f}{LOOK}{chosen}"
         if step == 0:
             page.goto("about:blank")
             page.goto(address + view)
         else:
             page.evaluate("view => { location.hash = view; }", view)
         still(page)
-        picture = Image.open(io.BytesIO(page.screenshot())).convert("RGB")
-        frames.append(picture.resize((600, 372), Image.Resampling.LANCZOS))
-    palette = Image.new("RGB", (600, 372 * 2))
-    palette.paste(frames[0], (0, 0))
-    palette.paste(frames[-1], (0, 372))
-    colours = palette.quantize(96)
+        picture = Image.open(io.BytesIO(page.screenshot(clip=clip))).convert("RGB")
+        frames.append(picture.resize(SIZE, Image.Resampling.LANCZOS))
+    both = Image.new("RGB", (SIZE[0], SIZE[1] * 2))
+    both.paste(frames[0], (0, 0))
+    both.paste(frames[-1], (0, SIZE[1]))
+    colours = both.quantize(COLOURS)
     flat = [one.quantize(palette=colours, dither=Image.Dither.NONE) for one in frames]
     made = io.BytesIO()
     times = [1200] + [110] * (FRAMES - 2) + [3000]
-    flat[0].save(
-        made, "GIF", save_all=True, append_images=flat[1:], duration=times, loop=0, optimize=True
-    )
+    flat[0].save(made, "PNG", save_all=True, append_images=flat[1:], duration=times, loop=0)
     return made.getvalue()
 
 
