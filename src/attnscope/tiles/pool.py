@@ -30,15 +30,17 @@ def pooled(planes: Triple, counts: np.ndarray, half: int) -> Triple:
     mean, most, place = (_even(plane, fill) for plane, fill in zip(planes, _FILL, strict=True))
     rows = np.pad(counts, (0, len(mean) - len(counts))).astype(np.float64)
     hidden = place < 0
-    sums = np.where(hidden, 0, mean) * rows[:, None]
-    total = _quads(sums).sum(axis=2) / _pairs(rows).sum(axis=1)[:, None]
-    value = _quads(np.where(hidden, -1, most))
-    best = value.argmax(axis=2)[..., None]
-    most = np.take_along_axis(value, best, axis=2)[..., 0].astype(np.float32)
-    row, key = np.divmod(place, half)
-    row[1::2] += half
-    key[:, 1::2] += half
-    place = np.take_along_axis(_quads(row * (2 * half) + key), best, axis=2)[..., 0]
+    a, b, c, d = _four(np.where(hidden, 0, mean).astype(np.float64))
+    upper, lower = rows[0::2, None], rows[1::2, None]
+    total = ((a + b) * upper + (c + d) * lower) / (upper + lower)
+    # place = row * half + key, and shall be row * 2 half + key: the row's part once more
+    pa, pb, pc, pd = _four(place + (place & -half))
+    a, b, c, d = _four(np.where(hidden, -1, most))
+    above, below = np.maximum(a, b), np.maximum(c, d)
+    where_above = np.where(b > a, pb + half, pa)
+    where_below = np.where(d > c, pd + half, pc) + 2 * half * half
+    most = np.maximum(above, below).astype(np.float32)
+    place = np.where(below > above, where_below, where_above)
     masked = most < 0
     total[masked] = np.nan
     most[masked] = np.nan
@@ -57,11 +59,6 @@ def _even(plane: np.ndarray, fill: float) -> np.ndarray:
     return np.pad(plane, ((0, h % 2), (0, w % 2)), constant_values=fill)
 
 
-def _quads(plane: np.ndarray) -> np.ndarray:
-    """[h, w] as [h/2, w/2, 4]: the two of the upper row first."""
-    h, w = plane.shape
-    return plane.reshape(h // 2, 2, w // 2, 2).transpose(0, 2, 1, 3).reshape(h // 2, w // 2, 4)
-
-
-def _pairs(rows: np.ndarray) -> np.ndarray:
-    return rows.reshape(-1, 2)
+def _four(plane: np.ndarray) -> tuple[np.ndarray, ...]:
+    """Upper left, upper right, lower left and lower right of every four, [h/2, w/2] each."""
+    return plane[0::2, 0::2], plane[0::2, 1::2], plane[1::2, 0::2], plane[1::2, 1::2]
