@@ -149,6 +149,18 @@ def test_every_figure_is_whole(every: dict[str, Figure]) -> None:
             assert one.inputs, f"{id}: computed from nothing"
 
 
+def test_chinese_is_punctuated_as_chinese() -> None:
+    """Full-width commas, colons and brackets; a half-width one only inside a number (1,024)."""
+    half = re.compile(r"(?<!\d)[,:;?!()]|[,:;?!()](?!\d)")
+    assert half.search("Qwen3.8-27B,MHA")
+    assert not half.search("共 1,024 个")
+    texts = {f"topic {name}": chinese for name, (_, chinese, _) in figures.TOPICS.items()}
+    for one in figures.entries():
+        texts[f"{one.id}, title"] = one.title["zh"]
+        texts[f"{one.id}, note"] = registry.REFERENCE.sub("X", one.note["zh"])
+    assert not {name: text for name, text in texts.items() if half.search(text)}
+
+
 def test_titles_tell_figures_apart(every: dict[str, Figure]) -> None:
     for language in figures.LANGUAGES:
         titles = [one.title[language] for one in every.values()]

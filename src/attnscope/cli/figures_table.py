@@ -30,7 +30,7 @@ WORDS: Final[dict[str, dict[str, str]]] = {
         "computed": "计算", "measured": "实测", "reported": "报告", "value": "值",
         "formula": "公式", "inputs": "输入", "source": "来源", "note": "说明",
         "none": "没有这一类的数。",
-        "more": "共 {count} 个数。attnscope figures ID 显示一个数的公式、输入和来源;"
+        "more": "共 {count} 个数。attnscope figures ID 显示一个数的公式、输入和来源；"
         "--json 显示全部。",
     },
 }  # fmt: skip

@@ -25,10 +25,11 @@ counted = partial(figure, kind="measured", source=LOOP, inputs=T)
 
 @counted(
     "prefix.forwards", formula="T", unit="forwards",
-    en="Forwards, one for every prefix", zh="逐个前缀喂:前向次数",
+    en="Forwards, one for every prefix", zh="逐个前缀喂：前向次数",
     note="All prefixes, the whole sentence included, whose answer is not in it; the questions "
     "alone need {prefix.questions.forwards}.",
-    note_zh="包括整句这个前缀(它的答案不在句中);只做那几道题需要 {prefix.questions.forwards} 次。",
+    note_zh="包括整句这个前缀（它的答案不在句中）；"
+    "只做那几道题需要 {prefix.questions.forwards} 次。",
 )  # fmt: skip
 def prefix_forwards(T: int) -> int:
     return loops.one_by_one(load(), range(1, T + 1)).forwards
@@ -36,7 +37,7 @@ def prefix_forwards(T: int) -> int:
 
 @counted(
     "prefix.positions", formula="T × (T + 1) / 2", unit="positions",
-    en="Positions, a forward for every prefix", zh="逐个前缀喂:处理的位置数",
+    en="Positions, a forward for every prefix", zh="逐个前缀喂：处理的位置数",
 )  # fmt: skip
 def prefix_positions(T: int) -> int:
     return loops.one_by_one(load(), range(1, T + 1)).positions
@@ -52,7 +53,7 @@ def questions(T: int) -> int:
 
 @counted(
     "prefix.questions.forwards", formula="T - 1", unit="forwards",
-    en="Forwards for the questions alone, one for each", zh="只做句中的题:前向次数",
+    en="Forwards for the questions alone, one for each", zh="只做句中的题：前向次数",
 )  # fmt: skip
 def question_forwards(T: int) -> int:
     return loops.one_by_one(load(), range(1, T)).forwards
@@ -60,7 +61,7 @@ def question_forwards(T: int) -> int:
 
 @counted(
     "prefix.questions.positions", formula="T × (T - 1) / 2", unit="positions",
-    en="Positions of the forwards for the questions alone", zh="只做句中的题:处理的位置数",
+    en="Positions of the forwards for the questions alone", zh="只做句中的题：处理的位置数",
 )  # fmt: skip
 def question_positions(T: int) -> int:
     return loops.one_by_one(load(), range(1, T)).positions
@@ -68,7 +69,7 @@ def question_positions(T: int) -> int:
 
 @counted(
     "prefix.masked.forwards", formula="1", unit="forwards",
-    en="Forwards with a causal mask", zh="加因果掩码:前向次数",
+    en="Forwards with a causal mask", zh="加因果掩码：前向次数",
 )  # fmt: skip
 def masked_forwards(T: int) -> int:
     return loops.at_once(load()).forwards
@@ -76,7 +77,7 @@ def masked_forwards(T: int) -> int:
 
 @counted(
     "prefix.masked.positions", formula="T", unit="positions",
-    en="Positions with a causal mask", zh="加因果掩码:处理的位置数",
+    en="Positions with a causal mask", zh="加因果掩码：处理的位置数",
 )  # fmt: skip
 def masked_positions(T: int) -> int:
     return loops.at_once(load()).positions
@@ -94,7 +95,7 @@ generation = partial(figure, kind="measured", source=LOOP, inputs=GENERATION)
 @generation(
     "cache.without", unit="keys and values",
     formula="generated × prompt + generated × (generated - 1) / 2",
-    en="Keys and values computed without a cache", zh="没有缓存:要算的 K/V 份数",
+    en="Keys and values computed without a cache", zh="没有缓存：要算的 K/V 份数",
 )  # fmt: skip
 def without(prompt: int, generated: int) -> int:
     return loops.decode(load(), prompt=prompt, generated=generated, cached=False).total
@@ -103,7 +104,7 @@ def without(prompt: int, generated: int) -> int:
 @generation(
     "cache.recomputed", unit="keys and values",
     formula="(generated - 1) × prompt + (generated - 1) × (generated - 2) / 2",
-    en="Keys and values computed again without a cache", zh="没有缓存:其中上一步刚算过的 K/V 份数",
+    en="Keys and values computed again without a cache", zh="没有缓存：其中上一步刚算过的 K/V 份数",
 )  # fmt: skip
 def recomputed(prompt: int, generated: int) -> int:
     return loops.decode(load(), prompt=prompt, generated=generated, cached=False).again
@@ -111,7 +112,7 @@ def recomputed(prompt: int, generated: int) -> int:
 
 @generation(
     "cache.with", unit="keys and values", formula="prompt + generated - 1",
-    en="Keys and values computed with a cache", zh="有缓存:要算的 K/V 份数",
+    en="Keys and values computed with a cache", zh="有缓存：要算的 K/V 份数",
 )  # fmt: skip
 def with_cache(prompt: int, generated: int) -> int:
     return loops.decode(load(), prompt=prompt, generated=generated, cached=True).total
@@ -121,11 +122,11 @@ def with_cache(prompt: int, generated: int) -> int:
     "cache.bits.rows", unit="numbers",
     formula="number of outputs with a cache that differ from those without one",
     en="Outputs in float32 that a cache changes, fed row by row",
-    zh="float32 下,逐行喂时缓存改变的输出个数",
+    zh="float32 下，逐行喂时缓存改变的输出个数",
     note="Bit-identical holds row by row, where the same products are taken in the same order; "
     "against one masked product the last bits differ ({cache.bits.product}).",
-    note_zh="「逐位相同」是和逐行喂相比:同样的乘积、同样的顺序;"
-    "和一次带掩码的大矩阵乘相比,末位会不同({cache.bits.product})。",
+    note_zh="「逐位相同」是和逐行喂相比：同样的乘积、同样的顺序；"
+    "和一次带掩码的大矩阵乘相比，末位会不同（{cache.bits.product}）。",
 )  # fmt: skip
 def changed_rows(prompt: int, generated: int) -> int:
     world = load().astype(np.float32)
@@ -156,7 +157,7 @@ def last_bit(bits: int) -> float:
             "seed": given(7, "seed of numpy.random.default_rng")},
     source="drawn with a seed (lessons/figures/decoding.py); last bits depend on the processor",
     en="Row by row against one masked product in float32: largest difference",
-    zh="float32 下,逐行算与一次带掩码的大矩阵乘的最大差",
+    zh="float32 下，逐行算与一次带掩码的大矩阵乘的最大差",
 )  # fmt: skip
 def product_difference(T: int, d: int, seed: int) -> float:
     q, k, v = np.random.default_rng(seed).standard_normal((3, T, d)).astype(np.float32)

@@ -59,7 +59,7 @@ def updates(T: int) -> int:
     inputs={"T": tokens, "d_a": additive_width, "bytes": BF16}, formula="T ^ 2 × d_a × bytes",
     source="Bahdanau et al. 2014, arXiv 1409.0473: tanh(W1 q + W2 k) of every pair, one head",
     en="Additive score, written plainly: tensor of all pairs",
-    zh="加性打分的朴素实现:所有配对的中间张量",
+    zh="加性打分的朴素实现：所有配对的中间张量",
 )  # fmt: skip
 def additive_bytes(T: int, d_a: int, **sizes: int) -> int:
     return T * T * d_a * sizes["bytes"]
@@ -69,7 +69,7 @@ def additive_bytes(T: int, d_a: int, **sizes: int) -> int:
     "dot_product.bytes", unit="B", show="{MiB:.0f} MiB",
     inputs={"T": tokens, "bytes": BF16}, formula="T ^ 2 × bytes",
     source=f"{PAPER}, equation 1: one score of every pair, one head",
-    en="Dot products: scores of all pairs", zh="点积:所有配对的分数",
+    en="Dot products: scores of all pairs", zh="点积：所有配对的分数",
 )  # fmt: skip
 def dot_product_bytes(T: int, **sizes: Any) -> int:
     return int(T * T * sizes["bytes"])

@@ -17,7 +17,7 @@ from attnscope.lessons.figures.registry import ENTRIES, REFERENCE, Entry, Figure
 TOPICS: Final[dict[str, tuple[str, str, tuple[str, ...]]]] = {
     "early": (
         "The start: RNN, additive attention, dot products",
-        "起点:RNN、加性注意力、点积",
+        "起点：RNN、加性注意力、点积",
         ("example", "rnn", "additive", "dot_product"),
     ),
     "scores": (
@@ -37,7 +37,7 @@ TOPICS: Final[dict[str, tuple[str, str, tuple[str, ...]]]] = {
     ),
     "decoding": (
         "What is computed again, and what a cache saves",
-        "重复算了什么,缓存省了什么",
+        "重复算了什么，缓存省了什么",
         ("prefix", "cache"),
     ),
     "shapes": (

@@ -22,17 +22,17 @@ for _scheme, _name, _score, _time in (
 ):
     quality(
         f"gqa.paper.{_scheme}", _score, en=f"T5-XXL with {_name}: quality",
-        zh=f"T5-XXL,{_name}:平均分",
+        zh=f"T5-XXL，{_name}：平均分",
     )  # fmt: skip
     seconds(
         f"gqa.paper.{_scheme}.seconds", _time, en=f"T5-XXL with {_name}: inference",
-        zh=f"T5-XXL,{_name}:推理时间",
+        zh=f"T5-XXL，{_name}：推理时间",
     )  # fmt: skip
 reported(
     "gqa.paper.tasks", 7, unit="tasks", source=TABLE,
-    en="T5-XXL: tasks in the mean", zh="T5-XXL:平均所含的任务数",
+    en="T5-XXL: tasks in the mean", zh="T5-XXL：平均所含的任务数",
 )  # fmt: skip
 reported(
     "clip.paper.tau", 100, source="Kimi Team 2025 (Kimi K2), arXiv 2507.20534",
-    en="Kimi K2: the largest score that QK-Clip lets stand", zh="Kimi K2:QK-Clip 的阈值 τ",
+    en="Kimi K2: the largest score that QK-Clip lets stand", zh="Kimi K2：QK-Clip 的阈值 τ",
 )  # fmt: skip

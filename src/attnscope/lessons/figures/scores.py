@@ -32,7 +32,7 @@ def softmax_8_7_9(scores: tuple[int, ...]) -> list[float]:
     formula="100 × exp(max(scores)) / sum(exp(scores))", source=SOFTMAX,
     en="The largest of the weights of 8, 7, 9", zh="分数 8、7、9 的最大权重",
     note="A coefficient of a weighted mean, not a probability of anything.",
-    note_zh="加权平均的系数,不是某个随机事件的概率。",
+    note_zh="加权平均的系数，不是某个随机事件的概率。",
 )  # fmt: skip
 def softmax_largest(scores: tuple[int, ...]) -> float:
     return max(softmax_8_7_9(scores))
@@ -50,7 +50,7 @@ def exponentials(scores: tuple[int, ...]) -> list[float]:
 @figure(
     "softmax.8_7_9.sum", inputs={"scores": SCORES}, show="{:.0f}",
     formula="sum(exp(scores))", source="math.exp",
-    en="Sum of e to the scores 8, 7, 9", zh="e 的 8、7、9 次方之和(分母)",
+    en="Sum of e to the scores 8, 7, 9", zh="e 的 8、7、9 次方之和（分母）",
 )  # fmt: skip
 def exponential_sum(scores: tuple[int, ...]) -> float:
     return math.fsum(exponentials(scores))
@@ -61,7 +61,7 @@ reported(
     en="Weights that a dialogue made up for 8, 7, 9", zh="对话样本为 8、7、9 编的权重",
     source="the dialogue that the lesson corrects",
     note="Wrong, and wrong in kind: a softmax never gives equal weights to the scores 7 and 9.",
-    note_zh="这是编的:softmax 不可能给分数 7 和 9 相同的权重。",
+    note_zh="这是编的：softmax 不可能给分数 7 和 9 相同的权重。",
 )  # fmt: skip
 
 
@@ -116,11 +116,11 @@ def proportional_car(scores: tuple[int, ...]) -> Fraction:
 @figure(
     "mask.exp_-1e9", inputs={"score": given(-1e9, "a number that stands for minus infinity")},
     show="{:g}", formula="exp(score)", source="numpy.exp in float32",
-    en="e to the power of -1e9 in float32, exactly", zh="float32 里 e 的 -1e9 次方(精确值)",
+    en="e to the power of -1e9 in float32, exactly", zh="float32 里 e 的 -1e9 次方（精确值）",
     note="As good as -inf here. Float16 cannot write -1e9 and makes it -inf; a number that is not "
     "large enough, such as -10, would leave the future some weight.",
-    note_zh="在这里和 -inf 一样。float16 写不下 -1e9,会直接变成 -inf;"
-    "不够大的负数(比如 -10)会给未来留下权重。",
+    note_zh="在这里和 -inf 一样。float16 写不下 -1e9，会直接变成 -inf；"
+    "不够大的负数（比如 -10）会给未来留下权重。",
 )  # fmt: skip
 def exp_of_a_large_negative(score: float) -> float:
     with np.errstate(under="ignore"):

@@ -55,7 +55,7 @@ state = partial(
 
 @state(
     "state.qwen38.bytes", inputs=_STATE, formula=_STATE_OF,
-    en="Qwen3.8-27B: states of the linear layers, FP32", zh="Qwen3.8-27B:线性层的状态(FP32)",
+    en="Qwen3.8-27B: states of the linear layers, FP32", zh="Qwen3.8-27B：线性层的状态（FP32）",
     note="Whatever the length. The inputs that the convolutions need again, "
     "{state.qwen38.conv.bytes}, come on top.",
     note_zh="与长度无关。卷积还要再用的输入 {state.qwen38.conv.bytes} 另算。",
@@ -66,10 +66,10 @@ def state_bytes(**_: int) -> int:
 
 @state(
     "state.qwen38.conv.bytes", inputs=_CONV, formula=_CONV_OF,
-    en="Qwen3.8-27B: inputs kept for the convolutions", zh="Qwen3.8-27B:卷积保留的输入",
+    en="Qwen3.8-27B: inputs kept for the convolutions", zh="Qwen3.8-27B：卷积保留的输入",
     note="As transformers keeps them, one per tap; the last is not needed again, so an engine may "
     "keep one less. The source leaves them out.",
-    note_zh="按 transformers 的存法,每个抽头一份;最早的一份不会再用,引擎可以少存一份。"
+    note_zh="按 transformers 的存法，每个抽头一份；最早的一份不会再用，引擎可以少存一份。"
     "原文没有算这一项。",
 )  # fmt: skip
 def conv_bytes(**_: int) -> int:
@@ -78,7 +78,7 @@ def conv_bytes(**_: int) -> int:
 
 @state(
     "state.qwen38.total", inputs={**_STATE, **_CONV}, formula=f"{_STATE_OF} + {_CONV_OF}",
-    en="Qwen3.8-27B: all that does not grow", zh="Qwen3.8-27B:不随长度增长的全部",
+    en="Qwen3.8-27B: all that does not grow", zh="Qwen3.8-27B：不随长度增长的全部",
 )  # fmt: skip
 def total_bytes(**_: int) -> int:
     return fixed(model(ANCHOR))
@@ -118,7 +118,7 @@ def _entry_bytes(*names: str) -> int:
 @flash(
     "kv.dsv41flash.main", unit="B", inputs=_MAIN, formula=_MAIN_OF, show="{} B",
     en="DeepSeek-V4.1-Flash: an entry's key (which is its value)",
-    zh="DeepSeek-V4.1-Flash:一个条目的 K(也是 V)",
+    zh="DeepSeek-V4.1-Flash：一个条目的 K（也是 V）",
 )  # fmt: skip
 def main_bytes(**_: object) -> int:
     return _entry_bytes("entries")
@@ -126,7 +126,7 @@ def main_bytes(**_: object) -> int:
 
 @flash(
     "kv.dsv41flash.index", unit="B", inputs=_INDEX, formula=_INDEX_OF, show="{} B",
-    en="DeepSeek-V4.1-Flash: an entry's index key", zh="DeepSeek-V4.1-Flash:一个条目的索引键",
+    en="DeepSeek-V4.1-Flash: an entry's index key", zh="DeepSeek-V4.1-Flash：一个条目的索引键",
 )  # fmt: skip
 def index_bytes(**_: object) -> int:
     return _entry_bytes("indexer entries")
@@ -138,12 +138,12 @@ def _part(id: str, form: str, width: str, *, en: str, zh: str) -> None:
     part = partial(flash, unit="B", show="{} B")
     part(
         f"{id}.numbers", inputs={**whose, "fp4": _MAIN["fp4"]}, formula="width × fp4",
-        en=f"DeepSeek-V4.1-Flash: numbers of {en}", zh=f"DeepSeek-V4.1-Flash:{zh}的数",
+        en=f"DeepSeek-V4.1-Flash: numbers of {en}", zh=f"DeepSeek-V4.1-Flash：{zh}的数",
     )(lambda width, **_: replace(one, group=0).vector_bytes(width))  # fmt: skip
     part(
         f"{id}.scales", inputs={**whose, "per_scale": given(one.group, f"{one.note}; {CARD}")},
         formula="width / per_scale",
-        en=f"DeepSeek-V4.1-Flash: scales of {en}", zh=f"DeepSeek-V4.1-Flash:{zh}的缩放因子",
+        en=f"DeepSeek-V4.1-Flash: scales of {en}", zh=f"DeepSeek-V4.1-Flash：{zh}的缩放因子",
     )(lambda width, **_: replace(one, bits=0).vector_bytes(width))  # fmt: skip
 
 
@@ -154,7 +154,7 @@ _part("kv.dsv41flash.index", "fp4+e8m0/32", "index_head_dim", en="an index key",
 @flash(
     "kv.dsv41flash.entry", unit="B", inputs={**_MAIN, **_INDEX}, show="{} B",
     formula=f"{_MAIN_OF} + {_INDEX_OF}",
-    en="DeepSeek-V4.1-Flash: an entry", zh="DeepSeek-V4.1-Flash:一个条目",
+    en="DeepSeek-V4.1-Flash: an entry", zh="DeepSeek-V4.1-Flash：一个条目",
 )  # fmt: skip
 def entry_bytes(**_: object) -> int:
     return _entry_bytes("entries", "indexer entries")
@@ -171,7 +171,7 @@ def _ratios() -> Input:
     "kv.dsv41flash.entries", unit="entries/token", inputs={"ratios": _ratios},
     formula="sum(1 / ratios)", show="{}",
     en="DeepSeek-V4.1-Flash: entries per token, of all sources",
-    zh="DeepSeek-V4.1-Flash:每 token 的条目数(所有来源层)",
+    zh="DeepSeek-V4.1-Flash：每 token 的条目数（所有来源层）",
 )  # fmt: skip
 def entries(**_: object) -> Fraction:
     return sum((Fraction(1, one.every) for one in _sources()), Fraction(0))
@@ -182,10 +182,10 @@ def entries(**_: object) -> Fraction:
     inputs={**_MAIN, **_INDEX, "ratios": _ratios},
     formula=f"({_MAIN_OF} + {_INDEX_OF}) × sum(1 / ratios)",
     en="DeepSeek-V4.1-Flash: cache per token, by its layout",
-    zh="DeepSeek-V4.1-Flash:按条目布局算,每 token 缓存",
+    zh="DeepSeek-V4.1-Flash：按条目布局算，每 token 缓存",
     note="As the model card reports it. The raw keys in each layer's window, "
     "{kv.dsv41flash.windows} once they are full, come on top.",
-    note_zh="与模型卡报告的一致。各层窗口里的原始 K(装满后 {kv.dsv41flash.windows})另算。",
+    note_zh="与模型卡报告的一致。各层窗口里的原始 K（装满后 {kv.dsv41flash.windows}）另算。",
 )  # fmt: skip
 def flash_per_token(**_: object) -> Fraction:
     return per_token(model(FLASH))
@@ -196,7 +196,7 @@ def flash_per_token(**_: object) -> Fraction:
     inputs={"layers": layers(FLASH), "window": config(FLASH, "sliding_window"),
             "width": config(FLASH, "head_dim"), "bytes": BF16},
     formula="layers × window × width × bytes",
-    en="DeepSeek-V4.1-Flash: raw keys in the windows", zh="DeepSeek-V4.1-Flash:各层窗口里的原始 K",
+    en="DeepSeek-V4.1-Flash: raw keys in the windows", zh="DeepSeek-V4.1-Flash：各层窗口里的原始 K",
 )  # fmt: skip
 def windows(**_: int) -> int:
     return model(FLASH).kv(context=1, dtype="bf16").capped_bytes
@@ -205,5 +205,5 @@ def windows(**_: int) -> int:
 reported(
     "kv.dsv41flash.reported", 890, unit="B/token", show="{:,} B",
     en="DeepSeek-V4.1-Flash: global KV per token, as reported",
-    zh="DeepSeek-V4.1-Flash:全局 KV 每 token,官方报告", source=CARD,
+    zh="DeepSeek-V4.1-Flash：全局 KV 每 token，官方报告", source=CARD,
 )  # fmt: skip

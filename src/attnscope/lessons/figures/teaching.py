@@ -70,7 +70,8 @@ def embedding_cosines(row: str) -> list[float]:
 @world(
     "world.embedding.self", inputs={"row": GAVE_ROW}, show="{:.3f}",
     formula="cos(x_row, x_row)",
-    en="Cosine of 'gave' with itself, the largest of its row", zh="「给了」与自己的余弦,一行里最大",
+    en="Cosine of 'gave' with itself, the largest of its row",
+    zh="「给了」与自己的余弦，一行里最大",
 )  # fmt: skip
 def embedding_self(row: str) -> float:
     return max(embedding_cosines(row))
@@ -79,7 +80,7 @@ def embedding_self(row: str) -> float:
 @names(
     "world.embedding.order", inputs={"row": GAVE_ROW},
     formula="tokens j by falling cos(x_row, x_j)",
-    en="Which tokens 'gave' resembles, by falling cosine", zh="按余弦,「给了」最像谁",
+    en="Which tokens 'gave' resembles, by falling cosine", zh="按余弦，「给了」最像谁",
 )  # fmt: skip
 def embedding_order(row: str) -> list[str]:
     return ordered(embedding_cosines(row))
@@ -95,7 +96,7 @@ def qk_scores(row: str) -> list[float]:
 
 @names(
     "world.qk.order", inputs={"row": GAVE_ROW}, formula="tokens j by falling q_row · k_j",
-    en="Which tokens 'gave' looks for, by falling q . k", zh="按 q·k,「给了」最想找谁",
+    en="Which tokens 'gave' looks for, by falling q . k", zh="按 q·k，「给了」最想找谁",
 )  # fmt: skip
 def qk_order(row: str) -> list[str]:
     return ordered(qk_scores(row))
@@ -136,7 +137,7 @@ _GIVER: Final = {**_ROW, "key": token(GIVER)}
 
 @percent(
     "world.unmasked.row", inputs=_ROW, formula=UNMASKED,
-    en="Without a mask: weights of 'gave'", zh="不加掩码,「给了」一行的权重",
+    en="Without a mask: weights of 'gave'", zh="不加掩码，「给了」一行的权重",
 )  # fmt: skip
 def unmasked_row(row: str, d: int) -> list[float]:
     return _row(row, causal=False)
@@ -145,7 +146,7 @@ def unmasked_row(row: str, d: int) -> list[float]:
 @percent(
     "world.unmasked.answer", inputs={**_ROW, "key": token(ANSWER)}, formula=f"{UNMASKED}, at key",
     en="Without a mask: weight of 'gave' on the answer, Xiao Wang",
-    zh="不加掩码,「给了」落在答案「小王」上的权重",
+    zh="不加掩码，「给了」落在答案「小王」上的权重",
 )  # fmt: skip
 def unmasked_answer(row: str, d: int, key: str) -> float:
     return unmasked_row(row, d)[WORLD.index(key)]
@@ -153,7 +154,7 @@ def unmasked_answer(row: str, d: int, key: str) -> float:
 
 @percent(
     "world.causal.row", inputs=_ROW, formula=CAUSAL,
-    en="One causal head: weights of 'gave'", zh="加因果掩码,「给了」一行的权重",
+    en="One causal head: weights of 'gave'", zh="加因果掩码，「给了」一行的权重",
 )  # fmt: skip
 def causal_row(row: str, d: int) -> list[float]:
     return _row(row)
@@ -165,11 +166,11 @@ def causal_weight(row: str, d: int, key: str) -> float:
 
 percent(
     "world.causal.apple", inputs=_APPLE, formula=f"{CAUSAL}, at key",
-    en="One causal head: weight of 'gave' on the apple", zh="单头因果:「给了」看「苹果」的权重",
+    en="One causal head: weight of 'gave' on the apple", zh="单头因果：「给了」看「苹果」的权重",
 )(causal_weight)  # fmt: skip
 percent(
     "world.causal.giver", inputs=_GIVER, formula=f"{CAUSAL}, at key",
-    en="One causal head: weight of 'gave' on Xiao Ming", zh="单头因果:「给了」看「小明」的权重",
+    en="One causal head: weight of 'gave' on Xiao Ming", zh="单头因果：「给了」看「小明」的权重",
 )(causal_weight)  # fmt: skip
 
 
@@ -188,13 +189,13 @@ def _head(letter: str, number: int, key: str) -> None:
     up = letter.upper()
     percent(
         f"world.heads.{letter}.row", inputs=inputs, formula=f"{CAUSAL}, columns of the head",
-        en=f"Head {up}: causal weights of 'gave'", zh=f"头 {up}:「给了」一行的权重",
+        en=f"Head {up}: causal weights of 'gave'", zh=f"头 {up}：「给了」一行的权重",
     )(row_of)  # fmt: skip
     percent(
         f"world.heads.{letter}", inputs={**inputs, "key": token(key)},
         formula=f"{CAUSAL}, columns of the head, at key",
         en=f"Head {up}: weight of 'gave' on {ENGLISH[key]}",
-        zh=f"头 {up}:「给了」看「{key}」的权重",
+        zh=f"头 {up}：「给了」看「{key}」的权重",
     )(weight)  # fmt: skip
 
 
@@ -208,7 +209,7 @@ _SINK: Final = {"row": token(APPLE), "d": WIDTH}
     "world.sink.scores", inputs=_SINK, show="{:.2f}",
     formula="q_row · k / sqrt(d), keys up to row",
     en="A row with nothing to look for: scaled scores of the apple",
-    zh="没什么可找的一行:「苹果」缩放后的分数",
+    zh="没什么可找的一行：「苹果」缩放后的分数",
 )  # fmt: skip
 def sink_scores(row: str, d: int) -> list[float]:
     at = WORLD.index(row)
@@ -218,7 +219,7 @@ def sink_scores(row: str, d: int) -> list[float]:
 @percent(
     "world.sink.row", inputs=_SINK, show="{:.0f}%", formula=CAUSAL,
     en="A row with nothing to look for: the weights all the same",
-    zh="没什么可找的一行:softmax 照样分出的权重",
+    zh="没什么可找的一行：softmax 照样分出的权重",
 )  # fmt: skip
 def sink_row(row: str, d: int) -> list[float]:
     return _row(row)

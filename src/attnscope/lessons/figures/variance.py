@@ -64,22 +64,22 @@ def _declare(d: int) -> None:
         f"variance.law.{d}", inputs={"d": width, "sigma": SIGMA}, show="{:g}",
         formula="sqrt(d) × sigma ^ 2", source="independent terms: Var(q . k) = d sigma^4",
         en=f"Standard deviation of q . k at d = {d}, by the law",
-        zh=f"d = {d} 时 q·k 的标准差(推导)",
+        zh=f"d = {d} 时 q·k 的标准差（推导）",
     )(law)  # fmt: skip
     measured(
         f"variance.std.{d}", show="{:.2g}", formula="std(q . k)",
-        en=f"Standard deviation of q . k at d = {d}", zh=f"d = {d} 时 q·k 的标准差(真算)",
+        en=f"Standard deviation of q . k at d = {d}", zh=f"d = {d} 时 q·k 的标准差（真算）",
     )(raw)  # fmt: skip
     measured(
         f"variance.scaled.{d}", show="{:.2g}", formula="std(q . k / sqrt(d))",
         en=f"Standard deviation of q . k / sqrt(d) at d = {d}",
-        zh=f"d = {d} 时 q·k ÷ √d 的标准差(真算)",
+        zh=f"d = {d} 时 q·k ÷ √d 的标准差（真算）",
     )(scaled)  # fmt: skip
     measured(
         f"variance.var.{d}", show="{:.1f}", formula="var(q . k)",
-        en=f"Variance of q . k at d = {d}", zh=f"d = {d} 时 q·k 的方差(真算)",
+        en=f"Variance of q . k at d = {d}", zh=f"d = {d} 时 q·k 的方差（真算）",
         note=f"The law says {d}; so many draws are within a few hundredths of it.",
-        note_zh=f"推导给出 {d};抽这么多次,误差在百分之几以内。",
+        note_zh=f"推导给出 {d}；抽这么多次，误差在百分之几以内。",
     )(spread)  # fmt: skip
     measured(
         f"variance.gap.{d}", show="{:.1f}", formula="mean(abs(q . k_1 - q . k_2))",
