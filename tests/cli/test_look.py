@@ -11,6 +11,8 @@ from typing import Any
 
 import pytest
 import torch
+from generate_samples import write_model
+from transformers import LlamaForCausalLM
 
 import attnscope
 from attnscope.cli import gather, look
@@ -138,6 +140,61 @@ def test_mistakes_get_a_sentence(
     assert said.lower() in shown.err.lower()
     assert shown.out == ""
     assert "Traceback" not in shown.err
+
+
+@pytest.fixture(scope="module")
+def bytewise(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """A random model of 3 layers of 4 heads, of which every byte is a token."""
+    return str(write_model(tmp_path_factory.mktemp("models") / "llama", "llama"))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("--layer", "99"), "--layer must be from 0 to 2, got 99."),
+        (("--layer", "3", "--head", "0"), "--layer must be from 0 to 2, got 3."),
+        (("--layer", "-4"), "--layer must be from 0 to 2, got -4."),
+        (("--layer", "2", "--head", "4"), "--head must be from 0 to 3, got 4."),
+        (("--head", "-5"), "--head must be from 0 to 3, got -5."),
+        (("--query", "11"), "--query must be from 0 to 10, got 11."),
+        (("--query", "-12"), "--query must be from 0 to 10, got -12."),
+    ],
+)
+def test_what_is_not_there_is_refused_before_the_model_runs(
+    run: Callable[..., Any],
+    bytewise: str,
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    arguments: tuple[str, ...],
+    said: str,
+) -> None:
+    forwards: list[str] = []
+    monkeypatch.setattr(LlamaForCausalLM, "forward", lambda *_, **__: forwards.append("ran"))
+    shown = run("look", "hello there", "-m", bytewise, "--save", str(tmp_path / "t"), *arguments)
+    assert (shown.code, shown.out, forwards) == (2, "", [])
+    assert said in shown.err
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_negative_numbers_count_from_the_end(run: Callable[..., Any], bytewise: str) -> None:
+    named = ("--layer", "-1", "--head", "-4", "--query", "-11")
+    shown = run("look", "hello there", "-m", bytewise, "--json", *named)
+    assert shown.code == 0, shown.err
+    assert json.loads(shown.out)["chosen"] == {"layer": 2, "head": 0, "query": 0}
+
+
+@pytest.mark.parametrize(
+    ("fields", "most"),
+    [
+        ({"num_attention_heads": 8}, 8),
+        ({"num_attention_heads": 8, "swa_num_attention_heads": 16}, 16),
+        ({"num_attention_heads": [4, 0, 6]}, 6),
+        ({"hidden_size": 64}, None),
+    ],
+)
+def test_a_head_of_any_kind_of_layer_may_be_named(fields: dict[str, Any], most: int | None) -> None:
+    config = SimpleNamespace(**fields, to_dict=lambda: fields)
+    assert look._most_heads(config) == most
 
 
 def test_a_folder_that_is_there_is_not_written_over(

@@ -41,10 +41,18 @@ def look(
         ),
     ] = "smollm2",
     layer: Annotated[
-        int | None, typer.Option(help="Show a head of this layer.", show_default=False)
+        int | None,
+        typer.Option(
+            help="Show a head of this layer; negative numbers count from the end.",
+            show_default=False,
+        ),
     ] = None,
     head: Annotated[
-        int | None, typer.Option(help="Show the head of this number.", show_default=False)
+        int | None,
+        typer.Option(
+            help="Show the head of this number; negative numbers count from the end.",
+            show_default=False,
+        ),
     ] = None,
     query: Annotated[
         int | None,
@@ -139,7 +147,8 @@ def run(
 
     Raises:
         AttnscopeError: the model or the text cannot be looked at; the message says why.
-        ValueError: a layer, head or query that is not there.
+        BadParameter: a layer, head or query that is not there; said before the model runs.
+        ValueError: a layer without a map.
     """
     from attnscope.cli import gather
     from attnscope.cli.report import Report
@@ -151,13 +160,14 @@ def run(
         from attnscope.capture.session import capture
 
         loaded = load(model)
+    chosen_row = named(loaded, text, layer=layer, head=head, query=query)
     between = time.perf_counter()
     with step("Watching the model read"), last_logits(loaded.model) as logits:
         trace = capture(loaded.model, text, tokenizer=loaded.tokenizer, name=model, save=save)
     assert not isinstance(trace, list)  # one text, one trace
     finished = time.perf_counter()
     with step("Gathering the statistics"):
-        chosen, attended = gather.choose(trace, layer=layer, head=head, query=query)
+        chosen, attended = gather.choose(trace, **chosen_row)
         return Report(
             model=gather.model_line(trace),
             tokens=gather.token_lines(trace),
@@ -171,6 +181,67 @@ def run(
             peak_bytes=resident_peak(),
             saved=None if save is None else str(save),
         )
+
+
+def named(
+    loaded: Any, text: str, *, layer: int | None, head: int | None, query: int | None
+) -> dict[str, int | None]:
+    """The layer, head and query that the user named, counted from the front.
+
+    Everything is known from the config and the tokenizer, so a wrong number costs no forward.
+    What a config does not say, as how many heads one layer of several kinds has, the trace will
+    (gather.choose).
+
+    Args:
+        loaded: a model and its tokenizer, as capture.models.load gives them.
+        text: what it will read; its tokens are counted where a query is named.
+
+    Raises:
+        BadParameter: one that is not there; the message has the range.
+        ModelError: the text is longer than the model reads.
+    """
+    from attnscope.capture.prompt import context_of
+    from attnscope.capture.session import layer_count
+    from attnscope.capture.text import token_ids
+
+    config = loaded.model.config.get_text_config()
+    found = {"layer": within("--layer", layer, layer_count(config)), "head": head, "query": query}
+    heads = _most_heads(config)
+    if heads is not None:
+        found["head"] = within("--head", head, heads)
+    if query is not None:
+        tokens = len(token_ids(loaded.tokenizer, text, context=context_of(config)))
+        found["query"] = within("--query", query, tokens)
+    return found
+
+
+def _most_heads(config: Any) -> int | None:
+    """The most query heads that a layer of this model has; None where the config does not say.
+
+    A config may have one number for all layers, a list of them, or one for each kind of layer.
+    """
+    fields = {name: value for name, value in config.to_dict().items() if "attention_heads" in name}
+    fields["heads"] = getattr(config, "num_attention_heads", None)  # wherever its own name is other
+    found: list[int] = []
+    for value in fields.values():
+        found += [one for one in (value if isinstance(value, list | tuple) else [value]) if one]
+    return max(found, default=None)
+
+
+def within(option: str, value: int | None, count: int) -> int | None:
+    """An index below `count`, negative ones counted from the end; None for None.
+
+    Raises:
+        BadParameter: it is not there.
+
+    >>> within("--layer", 3, 30), within("--layer", -1, 30)
+    (3, 29)
+    """
+    if value is None:
+        return None
+    if not -count <= value < count:
+        raise typer.BadParameter(f"{option} must be from 0 to {count - 1}, got {value}.")
+    return value % count
 
 
 @contextmanager
