@@ -103,6 +103,7 @@ def test_a_config_as_written_is_the_config_as_filled_in(raw: dict[str, Any]) -> 
         ({"model_type": "mamba", "num_hidden_layers": 2}, "intermediate_size"),
         ({"model_type": "recurrent_gemma", "num_hidden_layers": 3}, "lru_width"),
         ({"model_type": "gemma2", "num_hidden_layers": 2}, "head_dim"),
+        (next(raw for raw in CASES if raw["model_type"] == "kimi_linear"), "linear_head_dim"),
     ],
 )
 def test_a_size_that_is_absent_is_the_librarys(raw: dict[str, Any], absent: str) -> None:

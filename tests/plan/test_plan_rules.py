@@ -36,6 +36,14 @@ def test_layers_without_rotary_positions_slide() -> None:
     assert kinds(**on, no_rope_layer_interval=3) == "ffsffs"
 
 
+def test_layers_by_number_are_layers_of_the_model() -> None:
+    bamba = {**BASE, "model_type": "bamba", "mamba_n_heads": 4, "mamba_d_head": 32,
+             "mamba_d_state": 8, "mamba_n_groups": 1, "mamba_d_conv": 4}  # fmt: skip
+    assert kinds(**bamba, attn_layer_indices=[0, 5]) == "fmmmmf"
+    with pytest.raises(ConfigError, match="attn_layer_indices must be from 0 to 5, got 6"):
+        from_config({**bamba, "attn_layer_indices": [6]})
+
+
 def test_groups_of_layers_share_with_their_first() -> None:
     model = from_config({**BASE, "model_type": "hunyuan", "use_cla": True, "cla_share_factor": 3})
     assert [layer.shares for layer in model.layers] == [None, 0, 0, None, 3, 3]
