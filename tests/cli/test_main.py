@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import errno
+import signal
 import subprocess
 import sys
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,6 +16,7 @@ import typer
 import attnscope
 from attnscope.cli import main
 from attnscope.errors import ModelError
+from attnscope.trace import Trace
 
 
 @pytest.fixture
@@ -144,6 +147,69 @@ def test_an_interrupted_process_ends_with_130() -> None:
     ended = subprocess.run([sys.executable, "-c", code], capture_output=True, check=False)
     assert ended.returncode == main.INTERRUPTED
     assert ended.stderr == b"Interrupted.\n"
+
+
+WRITING = """
+import sys, time
+from attnscope.cli import main
+from attnscope.trace import TraceWriter
+import attnscope
+
+def write(arguments):
+    source = attnscope.open(sys.argv[1])
+    arrays = source.layer(0).arrays
+    with TraceWriter(sys.argv[2], source.header) as writer:
+        writer.add_layer(0, {name: arrays.read(name) for name in arrays.names()})
+        try:
+            print("half", flush=True)
+            time.sleep(60)
+        finally:
+            print("cleaning", flush=True)
+            time.sleep(0.5)
+
+class Command:
+    def main(self, arguments, **_):
+        write(arguments)
+
+main.app_command = Command
+main.main()
+"""
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="no such signals there")
+@pytest.mark.parametrize("sent", [signal.SIGTERM, signal.SIGINT])
+def test_a_writer_that_is_ended_leaves_nothing(trace: Trace, tmp_path: Path, sent: int) -> None:
+    """One signal ends it, a second (`timeout` sends two) does not cut its cleaning up short."""
+    trace.save(tmp_path / "source")
+    (tmp_path / "out").mkdir()
+    process = subprocess.Popen(
+        [sys.executable, "-c", WRITING, tmp_path / "source", tmp_path / "out" / "t"],
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    assert process.stdout is not None
+    assert process.stdout.readline() == "half\n"
+    assert [one.name[:11] for one in (tmp_path / "out").iterdir()] == [".t.partial-"]
+    process.send_signal(sent)
+    assert process.stdout.readline() == "cleaning\n"
+    if sent == signal.SIGTERM:
+        process.send_signal(sent)
+    _, said = process.communicate(timeout=60)
+    assert list((tmp_path / "out").iterdir()) == []
+    ended = {signal.SIGTERM: (main.TERMINATED, "Terminated.\n"),
+             signal.SIGINT: (main.INTERRUPTED, "Interrupted.\n")}  # fmt: skip
+    assert (process.returncode, said) == ended[sent]
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="no such signals there")
+def test_an_ignored_signal_stays_ignored() -> None:
+    code = (
+        "import signal, os; signal.signal(signal.SIGTERM, signal.SIG_IGN)\n"
+        "from attnscope.cli import main\n"
+        "main.app_command = lambda: os.kill(os.getpid(), signal.SIGTERM) or exit(0)\n"
+        "main.main()"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, check=False)
+    assert (done.returncode, done.stderr) == (0, b"")
 
 
 def test_a_terminal_that_knows_ascii_alone_is_served() -> None:

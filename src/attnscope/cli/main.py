@@ -5,7 +5,8 @@ a small table and nothing heavy. Errors that are a user's to mend come out as on
 on stderr and an exit code; anything else is a defect and keeps its traceback.
 
 Exit codes
-    0 done; 1 failed; 2 wrong usage; 130 interrupted; 141 the reader of the output went away.
+    0 done; 1 failed; 2 wrong usage; 130 interrupted; 141 the reader of the output went away;
+    143 ended by SIGTERM.
 
 Not here: what a command does (one file per command beside this one).
 """
@@ -16,6 +17,7 @@ import importlib
 import io
 import itertools
 import os
+import signal
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -28,7 +30,7 @@ import attnscope
 from attnscope.cli.quick import Quick
 from attnscope.errors import AttnscopeError
 
-USAGE, FAILED, INTERRUPTED, PIPE = 2, 1, 130, 141
+USAGE, FAILED, INTERRUPTED, PIPE, TERMINATED = 2, 1, 130, 141, 143
 CONTEXT: Final = {"help_option_names": ["-h", "--help"]}
 EXTRAS: Final = {
     "torch": "look",
@@ -45,6 +47,12 @@ EXTRAS: Final = {
     "markdown_it": "lessons",
 }
 """Which extra brings a package that may be missing."""
+
+
+class Terminated(BaseException):
+    """SIGTERM came. Like KeyboardInterrupt it is no Exception, so that nothing but cleaning up
+    happens on its way out.
+    """
 
 
 @dataclass(frozen=True)
@@ -195,6 +203,9 @@ def run(arguments: Sequence[str]) -> int:
     except (KeyboardInterrupt, typer.Abort):
         typer.echo("Interrupted.", err=True)
         return INTERRUPTED
+    except Terminated:
+        typer.echo("Terminated.", err=True)
+        return TERMINATED
     except BrokenPipeError:
         _quiet_stdout()
         return PIPE
@@ -227,7 +238,19 @@ def prepare() -> None:
             stream.reconfigure(errors="backslashreplace")
 
 
+def _terminate(*_: object) -> None:
+    """End as Ctrl-C does; `timeout` and its like send a second signal, which must not cut it short.
+
+    Raises:
+        Terminated: always.
+    """
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    raise Terminated
+
+
 def main() -> None:
     """What the `attnscope` script calls."""
     prepare()
+    if signal.getsignal(signal.SIGTERM) is signal.SIG_DFL:  # whoever had it ignored meant it
+        signal.signal(signal.SIGTERM, _terminate)
     sys.exit(run(sys.argv[1:]))
