@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from attnscope.lessons.site import ContentError, build, export, load
+from attnscope.lessons.site import ContentError, build, load
 from attnscope.lessons.site import code as excerpts
 from attnscope.lessons.site.build import STATIC, draw_lesson
 from attnscope.lessons.site.bundle import bundle
@@ -197,21 +197,6 @@ def test_html_in_a_lesson_is_text(course: Course) -> None:
     html = drawn('<script>alert(1)</script> <b onclick="x">', course)
     assert "<script>alert" not in html
     assert "&lt;script&gt;" in html
-
-
-def test_an_export_holds_the_site_and_spares_a_foreign_folder(
-    tmp_path: Path, course: Course, site: dict[str, bytes]
-) -> None:
-    there = tmp_path / "course"
-    written = export(there, course)
-    assert {one.relative_to(there).as_posix() for one in written} == site.keys()
-    export(there, course)  # a second time over the first
-    other = tmp_path / "other"
-    other.mkdir()
-    (other / "letter.txt").write_text("mine")
-    with pytest.raises(ValueError, match="holds other files; give a new folder"):
-        export(other, course)
-    assert [one.name for one in other.iterdir()] == ["letter.txt"]
 
 
 def test_code_is_taken_from_the_source() -> None:

@@ -12,6 +12,7 @@ from typing import Annotated
 import typer
 
 MOST_PORT = 65535
+WORKING = "Computing the course's numbers and drawing its pages; about 20 s ..."
 
 
 def lessons(
@@ -52,7 +53,7 @@ def lessons(
     from attnscope.lessons import site
 
     if export is not None:
-        written = site.export(export)
+        written = site.export(export, begin=lambda: typer.echo(WORKING, err=True))
         typer.echo(f"{len(written)} files; open {export / 'index.html'}")
         return
     from attnscope.cli.serve import has_screen
@@ -67,4 +68,5 @@ def lessons(
 
             webbrowser.open(address)
 
+    typer.echo(WORKING, err=True)
     serve_course(site.build(notes=notes is not None), notes, port=port, ready=ready)

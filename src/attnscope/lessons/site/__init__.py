@@ -13,8 +13,9 @@ Not here: the content (lessons/content), the widgets (serve/static/js/widgets).
 
 from __future__ import annotations
 
-from attnscope.lessons.site.build import build, export
+from attnscope.lessons.site.build import build
 from attnscope.lessons.site.course import Course, load
 from attnscope.lessons.site.source import ContentError
+from attnscope.lessons.site.write import export
 
 __all__ = ["ContentError", "Course", "build", "export", "load"]

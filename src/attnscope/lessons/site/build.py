@@ -4,7 +4,7 @@ The idea: a site is a table from path to bytes, so that a folder, a server and a
 Every page is drawn from the content; whatever is wrong there is an error with file and line, and
 nothing is written then.
 
-Not here: the pages' parts (blocks.py and its neighbours), serving.
+Not here: the pages' parts (blocks.py and its neighbours), writing to a folder (write.py), serving.
 """
 
 from __future__ import annotations
@@ -52,31 +52,6 @@ def build(course: Course | None = None, *, notes: bool = False) -> dict[str, byt
         files[f"{language}/index.html"] = index_page(course, language).encode()
     files["index.html"] = front_page(course).encode()
     return files
-
-
-def export(folder: Path, course: Course | None = None) -> list[Path]:
-    """Write the site into a folder, which may not hold anything else.
-
-    Returns:
-        The files, in the order of their paths.
-
-    Raises:
-        ValueError: the folder has files that are not of such a site.
-        ContentError: something in the content is wrong.
-    """
-    strange = [one for one in folder.iterdir()] if folder.is_dir() else []
-    names = {"index.html", "assets", *LANGUAGES}
-    if any(one.name not in names for one in strange):
-        raise ValueError(
-            f"{folder} holds other files; give a new folder, an empty one, or an earlier export's."
-        )
-    written = []
-    for path, content in sorted(build(course).items()):
-        file = folder / path
-        file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_bytes(content)
-        written.append(file)
-    return written
 
 
 def assets() -> dict[str, str]:
