@@ -41,7 +41,12 @@ def __getattr__(name: str) -> Any:
     if name not in _HOMES:
         raise AttributeError(f"module 'attnscope' has no attribute {name!r}")
     module, _, attribute = _HOMES[name].partition(":")
-    found = importlib.import_module(module)
+    try:
+        found = importlib.import_module(module)
+    except ModuleNotFoundError:
+        from attnscope._callable import late_import
+
+        found = late_import(module)  # fails once more, with a message that says what to install
     return getattr(found, attribute) if attribute else found
 
 

@@ -27,26 +27,12 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 import attnscope
+from attnscope._callable import missing_package
 from attnscope.cli.quick import Quick
 from attnscope.errors import AttnscopeError
 
 USAGE, FAILED, INTERRUPTED, PIPE, TERMINATED = 2, 1, 130, 141, 143
 CONTEXT: Final = {"help_option_names": ["-h", "--help"]}
-EXTRAS: Final = {
-    "torch": "look",
-    "transformers": "look",
-    "tokenizers": "look",
-    "huggingface_hub": "look",
-    "gguf": "look",
-    "numba": "look",
-    "pyarrow": "table",
-    "pandas": "table",
-    "starlette": "serve",
-    "uvicorn": "serve",
-    "anywidget": "notebook",
-    "markdown_it": "lessons",
-}
-"""Which extra brings a package that may be missing."""
 
 
 class Terminated(BaseException):
@@ -145,18 +131,6 @@ def root(
     ),
 ) -> None:
     """Hold the options that stand before the command."""
-
-
-def missing_package(error: ModuleNotFoundError) -> str | None:
-    """Say which extra brings the package, or None when it is not one of ours to install.
-
-    >>> missing_package(ModuleNotFoundError("no", name="torch.nn"))
-    "This needs the package torch: pip install 'attnscope[look]'."
-    """
-    name = (error.name or "").split(".")[0]
-    if name not in EXTRAS:
-        return None
-    return f"This needs the package {name}: pip install 'attnscope[{EXTRAS[name]}]'."
 
 
 def sentence(error: BaseException) -> tuple[str, int] | None:
