@@ -3,7 +3,8 @@
 The idea: parse, ask attnscope.plan for the report, print it as tables or as JSON. Neither torch nor
 numpy is imported; a hub id whose config is not here is fetched (the config, nothing else).
 
-Not here: every number (attnscope.plan), fetching (plan_fetch.py), the tables (plan_text.py).
+Not here: every number (attnscope.plan), what an option may be (plan_asked.py), fetching
+(plan_fetch.py), the tables (plan_text.py).
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from attnscope.cli.plan_asked import asked, check_count, parse_share
 from attnscope.cli.quick import QuickCommand
 
 if TYPE_CHECKING:
@@ -87,23 +89,25 @@ def plan(
     if config == "list":
         _list(as_json)
         return
-    for name, value in (("context", context), ("window", window)):
-        if value is not None and value < 1:
-            raise typer.BadParameter(f"--{name} must be at least 1, got {value}.")
+    for option, value in (("--context", context), ("--batch", batch), ("--window", window)):
+        check_count(option, value)
+    part = None if share is None else parse_share(share)
     model, path = _model(config, assume_full)
-    asked = _asked(
+    questions = asked(
         context=context or default_context(model), batch=batch, dtype=dtype, kv_dtype=kv_dtype,
         fit=fit, weights=weights, device=device, heads=heads, explain=explain,
     )  # fmt: skip
-    said = report(model, asked, path=path)
-    others = _others(model, asked, window=window, share=share)
+    said = report(model, questions, path=path)
+    others = _others(model, questions, window=window, share=part)
     if versus is not None:
         other, beside = _model(versus, assume_full)
-        said["versus"] = report(other, _asked_of_other(asked, other, beside), path=beside)
+        said["versus"] = report(other, _asked_of_other(questions, other, beside), path=beside)
         others.append(other)
-    said["what_if"] += [_row(one, asked) for one in others]
+    said["what_if"] += [_row(one, questions) for one in others]
     if plot is not None:
-        _plot(plot, model, asked=asked, said=said, others=others, room=fit or device or "device")
+        _plot(
+            plot, model, asked=questions, said=said, others=others, room=fit or device or "device"
+        )
     if as_json:
         typer.echo(json.dumps(said))
         return
@@ -148,36 +152,6 @@ def _exists(path: Path) -> bool:
         return False
 
 
-def _asked(
-    *, context: int, batch: int, dtype: str | None, kv_dtype: str | None, fit: str | None,
-    weights: str, device: str | None, heads: str, explain: bool,
-) -> Any:  # fmt: skip
-    from attnscope.plan.devices import DEVICES, find_device
-    from attnscope.plan.fit import parse_bytes
-    from attnscope.plan.report import Asked
-
-    budget = None
-    if fit is not None:
-        known = DEVICES.get(fit.lower())
-        budget = known.memory if known is not None else parse_bytes(fit)
-    groups = []
-    for one in heads.split(","):
-        if not one.strip().isdigit() or int(one) < 1:
-            raise typer.BadParameter(f"--heads must be numbers such as 4,8, got {heads!r}.")
-        groups.append(int(one))
-    return Asked(
-        context=context,
-        batch=batch,
-        dtype=dtype,
-        kv_dtype=kv_dtype,
-        budget=budget,
-        weights=None if weights == "auto" else parse_bytes(weights),
-        device=None if device is None else find_device(device),
-        groups=tuple(groups),
-        explain=explain,
-    )
-
-
 def _asked_of_other(asked: Any, other: Model, path: Path | None) -> Any:
     """What is asked of the second model: the weights given are the first one's, unless 0."""
     from dataclasses import replace
@@ -189,15 +163,14 @@ def _asked_of_other(asked: Any, other: Model, path: Path | None) -> Any:
     return replace(asked, budget=None) if unknown else asked
 
 
-def _others(model: Model, asked: Any, *, window: int | None, share: str | None) -> list[Model]:
+def _others(
+    model: Model, asked: Any, *, window: int | None, share: tuple[int, int] | None
+) -> list[Model]:
     """The same model with another window or another share of full layers, where asked for."""
     from attnscope.plan.what_if import with_share, with_window
 
     if share is not None:
-        first, _, of = share.partition("/")
-        if not first.isdigit() or not of.isdigit() or int(of) < 1:
-            raise typer.BadParameter(f"--share must look like 1/4, got {share!r}.")
-        return [with_share(model, int(first), int(of), window=window)]
+        return [with_share(model, *share, window=window)]
     return [] if window is None else [with_window(model, window)]
 
 

@@ -98,6 +98,8 @@ def _head(said: dict[str, Any]) -> list[str]:
         f"{model['name']}: {model['architecture']}, {model['layers']} layers, width "
         f"{model['width']:,}{limit} ({model['source']})"
     ]
+    if model["context_limit"] and said["context"] > model["context_limit"]:
+        out += wrap(f"BEYOND THE MODEL: {said['notes'][0]}.", "")
     for one in said["assumed"]:
         out.append(f"ASSUMED, not known: {one}.")
     weights = said["weights"]

@@ -26,6 +26,8 @@ MOST_BYTES: Final = 16 << 20
 CONFIGS: Final = Path(__file__).parent / "data" / "configs"
 _PART: Final = r"[A-Za-z0-9_](?:[\w.-]{0,94}[A-Za-z0-9_])?"
 HUB_ID: Final = re.compile(f"{_PART}/{_PART}", re.ASCII)
+NEAREST: Final = 3
+"""So many built-in models are named to somebody who asks for one that is not there."""
 FILES: Final = (".json", ".gguf", ".safetensors", ".bin", ".txt", ".git")
 
 
@@ -106,9 +108,10 @@ def _nothing(text: str) -> ConfigError:
             f"There is no file {shown!r}, and no hub id looks like that: one is owner/name, of "
             "letters, digits, '-', '_' and '.'. `attnscope plan list` names the built-in models."
         )
+    *others, last = difflib.get_close_matches(text.lower()[:80], names, NEAREST, cutoff=0)
     return ConfigError(
-        f"There is no file and no built-in model {shown!r}. The built-in ones are "
-        f"{', '.join(names)}."
+        f"There is no file and no built-in model {shown!r}. The nearest are {', '.join(others)} "
+        f"and {last}; `attnscope plan list` names all {len(names)}."
     )
 
 

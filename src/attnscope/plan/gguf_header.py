@@ -169,11 +169,24 @@ def _tensor(cursor: _Cursor) -> Tensor:
     return Tensor(name, shape, kind)
 
 
+def _bytes_text(data: bytes) -> str:
+    """Bytes for a person: in hex, and as letters where they are.
+
+    >>> _bytes_text(b"GGML"), _bytes_text(b"k\\xe1")
+    ('47 47 4d 4c (GGML)', '6b e1')
+    """
+    text = data.decode("ascii", "replace")
+    return data.hex(" ") + (f" ({text})" if text.isascii() and text.isalnum() else "")
+
+
 def _parse(cursor: _Cursor) -> Header:
     begin = cursor.need(4, "the magic number")
     magic = bytes(cursor.data[begin : begin + 4])
     if magic != MAGIC:
-        raise ConfigError(f"{cursor.name} is not a GGUF file: it begins with {magic!r}, not GGUF.")
+        raise ConfigError(
+            f"{cursor.name} is not a GGUF file: it begins with the bytes {_bytes_text(magic)}, "
+            f"not with {_bytes_text(MAGIC)}."
+        )
     version = cursor.scalar(4, "the version")
     if version not in (2, 3):
         swapped = int.from_bytes(version.to_bytes(4, "little"), "big")

@@ -79,6 +79,12 @@ ALIASES: Final = {
 MODEL_FORMATS: Final = ("fp32", "bf16", "fp16")
 
 
+def _plain(name: str) -> str:
+    """A format's name here, where it has one."""
+    plain = str(name).removeprefix("torch.").lower()
+    return ALIASES.get(plain, plain)
+
+
 def find_format(name: str, *, argument: str = "kv_dtype") -> Format:
     """The format called `name`, through its other names.
 
@@ -92,8 +98,7 @@ def find_format(name: str, *, argument: str = "kv_dtype") -> Format:
     >>> find_format("bfloat16").name
     'bf16'
     """
-    plain = str(name).removeprefix("torch.").lower()
-    plain = ALIASES.get(plain, plain)
+    plain = _plain(name)
     if plain not in FORMATS:
         raise ValueError(f"{argument} must be one of {', '.join(FORMATS)}, got {name!r}.")
     return FORMATS[plain]
@@ -103,12 +108,13 @@ def model_format(name: str) -> Format:
     """The format of weights and activations: fp32, bf16 or fp16.
 
     Raises:
-        ValueError: for a format in which no activation is kept.
+        ValueError: for any other name, or a format in which no activation is kept.
     """
-    found = find_format(name, argument="dtype")
-    if found.name not in MODEL_FORMATS:
+    plain = _plain(name)
+    if plain not in MODEL_FORMATS:
+        smaller = " For a smaller cache, give kv_dtype." if plain in FORMATS else ""
         raise ValueError(
             f"dtype must be one of {', '.join(MODEL_FORMATS)} (what activations are kept in), "
-            f"got {name!r}. For a smaller cache, give kv_dtype."
+            f"got {name!r}.{smaller}"
         )
-    return found
+    return FORMATS[plain]

@@ -30,6 +30,10 @@ from attnscope.plan.weights import Weights, weights_of
 from attnscope.plan.what_if import left_out, schemes
 
 SCHEMA: Final = "attnscope.plan/1"
+LEARNED_POSITIONS: Final = (
+    "gpt2", "gpt-sw3", "gpt_bigcode", "gpt_neo", "openai-gpt", "opt", "biogpt",
+)  # fmt: skip
+"""Families that look a position up in a table; the others can at least compute one beyond."""
 SHOWN_FORMATS: Final = ("bf16", "fp16", "fp8", "int8", "int4")
 
 
@@ -67,6 +71,25 @@ def number(value: Fraction | int) -> int | float:
 def default_context(model: Model) -> int:
     """32,768 tokens, or the model's own limit where that is less."""
     return min(32_768, model.context_limit or 32_768)
+
+
+def beyond_limit(model: Model, context: int) -> list[str]:
+    """A note where the context is longer than the model's own limit; none else.
+
+    >>> from attnscope.plan import read
+    >>> beyond_limit(read("llama-3-8b"), 8193)
+    ["8,193 tokens are more than the model's own limit of 8,192 positions"]
+    """
+    limit = model.context_limit
+    if limit is None or context <= limit:
+        return []
+    note = f"{context:,} tokens are more than the model's own limit of {limit:,} positions"
+    scheme = model.fields.get("position_embedding_type", "learned")
+    if model.architecture in LEARNED_POSITIONS and scheme in ("learned", "absolute"):
+        note += (
+            ": it learned a vector for each of these and has none beyond, so it cannot run there"
+        )
+    return [note]
 
 
 def _model_part(model: Model) -> dict[str, Any]:
@@ -144,14 +167,9 @@ def report(model: Model, asked: Asked, *, path: Path | None = None) -> dict[str,
             for row in schemes(model, groups=asked.groups, **where)
         ],
         "weights": None if known is None else asdict(known),
-        "notes": list(model.notes),
+        "notes": [*beyond_limit(model, asked.context), *model.notes],
         "assumed": list(model.assumed),
     }
-    if model.context_limit is not None and asked.context > model.context_limit:
-        said["notes"].append(
-            f"{asked.context:,} tokens are more than the model's own limit of "
-            f"{model.context_limit:,} positions"
-        )
     said["notes"] += [
         f"GQA-{count} is no scheme of this model: {count} does not divide its query heads"
         for count in left_out(model, asked.groups)
