@@ -89,7 +89,7 @@ function worksHere(canvas, options) {
   const trial = canvas.ownerDocument.createElement("canvas");
   try {
     const gl = trial.getContext("webgl2", options);
-    if (!gl) return false;
+    if (!gl || (options.failIfMajorPerformanceCaveat && onProcessor(gl))) return false;
     const drawing = new WebglDrawing(trial, gl);
     gl.bindTexture(gl.TEXTURE_2D_ARRAY, gl.createTexture());
     gl.texStorage3D(gl.TEXTURE_2D_ARRAY, 1, gl.R32F, 1, 1, 1);
@@ -99,6 +99,17 @@ function worksHere(canvas, options) {
   } catch {
     return false;
   }
+}
+
+/**
+ * Whether the processor plays the graphics card. Chromium does not count that as a caveat.
+ * @param {WebGL2RenderingContext} gl
+ * @returns {boolean}
+ */
+function onProcessor(gl) {
+  const names = gl.getExtension("WEBGL_debug_renderer_info");
+  const renderer = String(gl.getParameter(names ? names.UNMASKED_RENDERER_WEBGL : gl.RENDERER));
+  return /swiftshader|llvmpipe|softpipe|software|microsoft basic/i.test(renderer);
 }
 
 /** The room that one frame has for making tiles ready; the first is made in any case. */

@@ -236,7 +236,9 @@ export function trackShapes(axis, band, { pieces, height, style }) {
     if (first >= end) continue;
     const steps = (/** @type {Float32Array} */ values) => stepsOf(axis, band, { values, piece, first, end, height });
     const mean = steps(piece.mean);
-    const base = [pointOf(axis, alongOf(axis, (piece.x * TILE + end) * size), edgeOf(band)), pointOf(axis, alongOf(axis, (piece.x * TILE + first) * size), edgeOf(band))];
+    const foot = (/** @type {number} */ cell) =>
+      pointOf(axis, Math.round(alongOf(axis, Math.min((piece.x * TILE + cell) * size, axis.count))), edgeOf(band));
+    const base = [foot(end), foot(first)];
     if (size > 1) shapes.push({ kind: "line", points: steps(piece.max), stroke: style.line, line: 1 });
     shapes.push({ kind: "area", points: [...mean, ...base], fill: style.soft });
   }
@@ -266,7 +268,8 @@ function stepsOf(axis, band, { values, piece, first, end, height }) {
     const across = edgeOf(band) - (Number.isNaN(value) ? 0 : height(value)) * (band.size - 2);
     const from = (piece.x * TILE + at) * size;
     const to = Math.min(from + size, axis.count);
-    points.push(pointOf(axis, alongOf(axis, from), across), pointOf(axis, alongOf(axis, to), across));
+    // On whole pixels, so that no hairline shows where two pieces meet.
+    for (const token of [from, to]) points.push(pointOf(axis, Math.round(alongOf(axis, token)), across));
   }
   return points;
 }
