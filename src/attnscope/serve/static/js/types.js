@@ -71,7 +71,7 @@
  * @typedef {object} HeadRow
  * @property {number} layer
  * @property {number} head
- * @property {string} kind        "sink", "previous-token", "induction", "local", "uniform", "mixed"
+ * @property {string} kind        "sink", "previous-token", "induction", "local", "uniform", "mixed"; "unknown" where the trace lacks the statistics that the rules need
  * @property {number} score       how clear the kind is
  * @property {Record<string, number>} statistics
  */
