@@ -75,7 +75,9 @@ def check_level(case: Case, *, measure: str, head: int, level: int) -> None:
 @settings(deadline=None)  # the first example imports and compiles
 @given(cases(), st.sampled_from(tiles.MEASURES), st.data())
 def test_every_level_is_the_dense_map(case: Case, measure: str, data: st.DataObject) -> None:
-    with small():
+    # blocks higher and wider than a cell, and lower and narrower
+    rows, columns = data.draw(st.sampled_from([2, 8])), data.draw(st.sampled_from([4, 16]))
+    with small(rows=rows, columns=columns):
         level = data.draw(st.integers(0, Grid(case.T, case.S).levels - 1))
         head = data.draw(st.integers(0, case.H - 1))
         check_level(case, measure=measure, head=head, level=level)
