@@ -4,12 +4,12 @@ Importing this imports the standard library alone; each public name brings what 
 is first used.
 
     capture(model, text)      run a model and keep its attention: a `Trace`
-    observe(model)            the same for any PyTorch code that calls SDPA
+    observe(model)            the calls of SDPA in any PyTorch code: a list of them
     open(path)                a trace that was saved
     attend(q, k, v)           exact attention with its statistics
     show(trace)               the app in a notebook: overview, map, flow
     to_html(trace, path)      the same as one stand-alone page
-    Trace                     what the first three give
+    Trace                     what `capture` and `open` give
 """
 
 from __future__ import annotations

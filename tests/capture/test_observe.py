@@ -10,6 +10,7 @@ from torch.nn.functional import scaled_dot_product_attention as taken_before
 
 import attnscope
 from attnscope.capture.observe import Record, observe
+from attnscope.errors import UnsupportedModelError
 
 ROOM = 1e-6
 """Weights of eight keys from scores below 5, in float32: a few roundings of 6e-8 times 5."""
@@ -167,14 +168,14 @@ def test_an_encoder_and_a_decoder_of_transformers() -> None:
     kinds = (own.encoder_attentions, own.decoder_attentions, own.cross_attentions)
     for call, expected in zip(record, kinds, strict=True):
         torch.testing.assert_close(call.weights(), expected[0], atol=ROOM, rtol=0)
-    with pytest.raises(attnscope.errors.UnsupportedModelError, match="observe"):
+    with pytest.raises(UnsupportedModelError, match="observe"):
         attnscope.capture(model, ids(9))
 
 
 def test_calls_of_others_are_left_alone() -> None:
     model = CausalSelfAttention(32, 4).eval()
     q = torch.randn(1, 2, 4, 8)
-    with observe(model) as record:
+    with pytest.warns(UserWarning, match="did not run"), observe(model) as record:
         nn.functional.scaled_dot_product_attention(q, q, q)
     assert record == []
     model(torch.randn(1, 4, 32))
@@ -202,6 +203,46 @@ def test_errors() -> None:
     dropping = Dropping()
     with observe(dropping), pytest.raises(ValueError, match="dropout"):
         dropping(torch.randn(1, 2, 4, 8))
+
+
+class WrittenOut(nn.Module):
+    """Attention that calls nothing that could be seen."""
+
+    def forward(self, q: torch.Tensor) -> torch.Tensor:
+        return torch.softmax(q @ q.transpose(-1, -2), -1) @ q
+
+
+def test_an_observation_of_nothing_says_why() -> None:
+    q = torch.randn(1, 2, 4, 8)
+    with pytest.warns(UserWarning, match="WrittenOut did not run"), observe(WrittenOut()):
+        WrittenOut()
+    model = WrittenOut()
+    with pytest.warns(UserWarning, match="made no call") as found, observe(model) as record:
+        model(q)
+    assert record == []
+    said = str(found[0].message)
+    assert "WrittenOut ran and made no call of scaled_dot_product_attention" in said
+    assert "attnscope.capture" in said
+    assert "set_attn_implementation('sdpa')" in said
+    assert found[0].filename == __file__  # the line of the caller's block
+
+
+def test_a_block_that_fails_is_not_warned_of_as_well() -> None:
+    with pytest.raises(RuntimeError, match="mine"), observe(WrittenOut()):
+        raise RuntimeError("mine")  # a warning would be an error of its own here
+
+
+def test_what_is_printed_of_a_record_is_a_line() -> None:
+    assert repr(Record()) == "<Record: 0 calls of scaled_dot_product_attention>"
+    model = nn.Sequential(*(CausalSelfAttention(8, 2) for _ in range(6))).eval()
+    with observe(model[0]) as record:
+        model[0](torch.randn(1, 3, 8))
+    line = "<Record: 1 call of scaled_dot_product_attention: the model itself>"
+    assert (repr(record), str(record)) == (line, line)
+    with observe(model) as record:
+        model(torch.randn(1, 3, 8))
+    assert repr(record) == "<Record: 6 calls of scaled_dot_product_attention: 0, 1, 2, …, 5>"
+    assert repr(record[5]) == "<ObservedCall 0 of 5: q [1, 2, 3, 4], k [1, 2, 3, 4]>"
 
 
 def test_a_decoder_of_transformers_too() -> None:

@@ -18,9 +18,10 @@ from __future__ import annotations
 
 import contextlib
 import threading
+import warnings
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final
 
 import torch
 from torch.overrides import TorchFunctionMode
@@ -31,6 +32,8 @@ from attnscope.core.problem import Attention
 from attnscope.core.request import Request
 
 SDPA = torch.nn.functional.scaled_dot_product_attention
+_SHOWN: Final = 4
+"""Modules that a record's line names."""
 
 
 @dataclass(frozen=True)
@@ -58,6 +61,10 @@ class ObservedCall:
     mask: torch.Tensor | None
     bias: torch.Tensor | None
     statistics: dict[str, torch.Tensor] = field(default_factory=dict)
+
+    def __repr__(self) -> str:
+        q, k = list(self.q.shape), list(self.k.shape)
+        return f"<ObservedCall {self.index} of {_named(self.module)}: q {q}, k {k}>"
 
     def weights(
         self, head: int | None = None, queries: int | slice | Iterable[int] | None = None
@@ -105,11 +112,23 @@ def _sight(q: torch.Tensor, k: torch.Tensor, *, causal: bool) -> Spans:
     return Spans(zero, end, zero, S)
 
 
+def _named(module: str) -> str:
+    return module or "the model itself"
+
+
 class Record(list[ObservedCall]):
     """The calls of an observation, in their order.
 
     `record.of(name)` gives those of one module.
     """
+
+    def __repr__(self) -> str:
+        """How many calls there are, and of which modules; a list's own would print every tensor."""
+        names = [_named(call.module) for call in self]
+        names = list(dict.fromkeys(names))
+        shown = names if len(names) <= _SHOWN else [*names[: _SHOWN - 1], "…", names[-1]]
+        calls = f"{len(self)} call{'' if len(self) == 1 else 's'}"
+        return f"<Record: {calls} of {SDPA.__name__}{': ' if names else ''}{', '.join(shown)}>"
 
     def of(self, module: str) -> list[ObservedCall]:
         """The calls that one module made.
@@ -119,7 +138,7 @@ class Record(list[ObservedCall]):
         """
         found = [call for call in self if call.module == module]
         if not found:
-            names = ", ".join(dict.fromkeys(call.module or "the model itself" for call in self))
+            names = ", ".join(dict.fromkeys(_named(call.module) for call in self))
             raise ValueError(f"module: {module!r} made no call; calls came from {names or 'none'}")
         return found
 
@@ -144,6 +163,13 @@ def observe(
         statistics: names, or "all" that need no token ids.
         local, sink_keys: the parameters of `local_mass` and `sink_mass`.
 
+    Yields:
+        A `Record`: the list of the calls, each an `ObservedCall` with its `statistics` and, on
+        demand, its `weights`. It is no `Trace`: it knows no tokens and no layers, and is not saved.
+
+    Warns:
+        UserWarning: the block ended, and no call was seen.
+
     Raises:
         TypeError: the model is not a module.
         ValueError: an unknown statistic, or one that needs token ids; dropout in an observed call,
@@ -157,9 +183,15 @@ def observe(
     record = Record()
     running: list[str] = []
     hooks: list[Any] = []
+    ran = False
 
     def enter(name: str) -> Any:
-        return lambda *_: running.append(name)
+        def hook(*_: Any) -> None:
+            nonlocal ran
+            ran = True
+            running.append(name)
+
+        return hook
 
     def leave(*_: Any) -> None:
         running.pop()
@@ -170,12 +202,28 @@ def observe(
         for name, module in model.named_modules():
             hooks.append(module.register_forward_pre_hook(enter(name)))
             hooks.append(module.register_forward_hook(leave, always_call=True))
-        with _Seeing(record, running, request):
+        with _Seeing(record, running, request) as seeing:
             yield record
+        if not seeing.seen:  # from here over contextlib to the end of the caller's block: 3
+            warnings.warn(_why_nothing(type(model).__name__, ran=ran), stacklevel=3)
     finally:
         torch.backends.mha.set_fastpath_enabled(fast)
         for hook in hooks:
             hook.remove()
+
+
+def _why_nothing(model: str, *, ran: bool) -> str:
+    if not ran:
+        return (
+            f"observe: nothing was recorded, because {model} did not run while this was open; "
+            "call the model inside the with block."
+        )
+    return (
+        f"observe: nothing was recorded, because {model} ran and made no call of "
+        "scaled_dot_product_attention. Attention that is written out or has a kernel of its own "
+        "cannot be seen here; for a model of transformers use attnscope.capture, or first "
+        "model.set_attn_implementation('sdpa')."
+    )
 
 
 class _Seeing(TorchFunctionMode):
@@ -191,6 +239,7 @@ class _Seeing(TorchFunctionMode):
         self.record, self.running, self.request = record, running, request
         self._thread = threading.get_ident()
         self._inside = False
+        self.seen = False
 
     def __enter__(self) -> _Seeing:
         torch.nn.functional.scaled_dot_product_attention = self._stand_in
@@ -216,6 +265,7 @@ class _Seeing(TorchFunctionMode):
     def _see(self, *args: Any, **kwargs: Any) -> Any:
         self._inside = True
         try:
+            self.seen = self.seen or bool(self.running)
             result = SDPA(*args, **kwargs)
             if self.running:
                 self._keep(*args, **kwargs)
