@@ -52,6 +52,8 @@ SETTINGS: list[tuple[str, dict[str, Any]]] = [
     *((family, {"attention_bias": True})
       for family in ("llama", "qwen3", "qwen3_moe", "glm4_moe")),
     ("glm4_moe", {"use_qk_norm": True}),
+    *((family, changed) for family in ("qwen3_moe", "qwen3_next")
+      for changed in ({"decoder_sparse_step": 2}, {"mlp_only_layers": [0, 3]})),
     ("glm4_moe", {"first_k_dense_replace": 0, "n_shared_experts": 0}),
     ("deepseek_v2", {"q_lora_rank": None}),
     ("deepseek_v3", {"q_lora_rank": None}),
@@ -102,8 +104,20 @@ def test_settings_that_change_what_a_layer_has(family: str, changed: dict[str, A
     assert found != built(config_of(family))  # so each setting does change something
 
 
-@pytest.mark.parametrize("family", ["gemma", "gemma2", "gemma3_text", "llama", "qwen3_moe"])
+@pytest.mark.parametrize("family", COUNTED)
 def test_embeddings_are_tied_where_the_library_ties_them(family: str) -> None:
     fields = config_of(family)
     fields.pop("tie_word_embeddings")
     assert count(from_config(fields)) == built(fields)
+
+
+@pytest.mark.parametrize(
+    ("family", "field"),
+    [("llama", "mlp_bias"), ("smollm3", "attention_bias"), ("deepseek_v3", "attention_bias"),
+     ("qwen3_next", "attention_bias")],
+)  # fmt: skip
+def test_biases_that_are_not_counted_leave_the_weights_unknown(family: str, field: str) -> None:
+    fields = config_of(family)
+    with_bias = {**fields, field: True}
+    assert built(with_bias) != built(fields) == count(from_config(fields))
+    assert count(from_config(with_bias)) is None

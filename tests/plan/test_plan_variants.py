@@ -7,7 +7,6 @@ memory_pool.py, llama.cpp's llama-kv-cache.cpp, -iswa.cpp and -dsa.cpp.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -16,7 +15,7 @@ from attnscope.plan import from_config, kinds, read
 from attnscope.plan.engines import llamacpp, sglang, vllm
 from attnscope.plan.engines import transformers as hf
 from attnscope.plan.fit import largest_context, parse_bytes
-from attnscope.plan.model import Heads, Latent, Layer, Model
+from attnscope.plan.model import Heads, Indexer, Latent, Layer, Model
 from attnscope.plan.numbers import FORMATS
 from attnscope.plan.what_if import schemes, with_heads, with_latent, with_share, with_window
 
@@ -82,6 +81,20 @@ def test_what_fits_is_counted_for_the_whole_batch() -> None:
     assert found.bytes_used == 4 * 131_072 * found.tokens
 
 
+def test_what_fits_where_windows_and_groups_do_not_meet() -> None:
+    """Every budget up to a length past all corners: what fits does, and a token more does not."""
+    sizes: dict[str, Any] = {"query_heads": 4, "width": 3}
+    model = of(
+        kinds.compressed(0, window=5, ratio=4, indexer=Indexer(2, 1, 3), **sizes),
+        kinds.compressed(1, window=9, ratio=6, indexer=None, **sizes),
+        kinds.attention(2, Heads(2, 1, 1, 1), window=7),
+    )
+    for budget in range(model.bytes_at(1), model.bytes_at(40)):
+        tokens = largest_context(model, budget).tokens
+        assert tokens is not None
+        assert model.bytes_at(tokens) <= budget < model.bytes_at(tokens + 1)
+
+
 def test_the_units_of_bytes() -> None:
     decimal = {"": 1, "B": 1, "kB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12}
     binary = {"KiB": 2**10, "MiB": 2**20, "GiB": 2**30, "TiB": 2**40, "K": 2**10, "M": 2**20,
@@ -97,6 +110,20 @@ def test_transformers_storage_is_of_every_sequence() -> None:
     assert dict(three.parts)["after prefill"] == 3 * dict(one.parts)["after prefill"]
     # After one prefill, a sliding layer's 1,023 tokens are a view of all 5,000.
     assert dict(one.parts)["after prefill"] == 62 * 5000 * 2 * 16 * 128 * 2
+
+
+@pytest.mark.parametrize("window", [1, 2, 5])
+def test_a_window_is_what_the_librarys_own_layer_holds(window: int) -> None:
+    """Of a window of 1 it cuts "from -0 on", and so keeps every token."""
+    torch = pytest.importorskip("torch")
+    cache_utils = pytest.importorskip("transformers.cache_utils")
+    layer = cache_utils.DynamicSlidingWindowLayer(sliding_window=window)
+    model = of(kinds.attention(0, Heads(4, 2, 7, 7), window=window))
+    for more, tokens in ((3, 3), (1, 4), (1, 5), (8, 13)):
+        new = torch.zeros(1, 2, more, 7, dtype=torch.bfloat16)
+        layer.update(new, new)
+        held = sum(one.numel() * one.element_size() for one in (layer.keys, layer.values))
+        assert hf.held_bytes(model, tokens) == held
 
 
 def test_vllms_groups_when_sorts_are_uneven() -> None:
@@ -182,9 +209,12 @@ def test_llamacpp_reads_the_windows_of_some_architectures_alone() -> None:
     assert sizes == [768 * 128, 9216 * 128, None]
 
 
-def test_another_window_is_the_config_with_another_window() -> None:
-    gemma = read("gemma-3-27b")
-    said = from_config({**gemma.fields, "sliding_window": 512})
-    assert with_window(gemma, 512).layers == tuple(replace(one, held=None) for one in said.layers)
+@pytest.mark.parametrize("name", ["gemma-3-27b", "gpt-oss-20b", "deepseek-v4-flash"])
+def test_another_window_is_the_config_with_another_window(name: str) -> None:
+    model = read(name)
+    changed = with_window(model, 64)
+    said = from_config({**model.fields, "sliding_window": 64})
+    assert changed.layers == said.layers
+    assert hf.held_bytes(changed, 1001) == hf.held_bytes(said, 1001)
     with pytest.raises(ValueError, match="window"):
-        with_window(gemma, 0)
+        with_window(model, 0)

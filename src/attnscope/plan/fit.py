@@ -141,8 +141,7 @@ def largest_context(
         return answer(start, size(start))
     # A straight line from the segment's start; steps of compressed entries only lower it.
     step = math.lcm(*(_ratios(model) or [1]))
-    anchor = start - start % step
-    tokens = anchor + int(Fraction(room - size(anchor), 1) / slope)
+    tokens = start + int(Fraction(room - size(start), 1) / slope)
     tokens = min(max(tokens, start, 1), LARGEST)
     tokens = _settle(tokens, size, start=start, step=step, room=room)
     return answer(tokens, size(tokens))

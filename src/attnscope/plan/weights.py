@@ -126,8 +126,10 @@ LLAMA_LIKE: Final = {
 }  # fmt: skip
 """Families whose parameters are counted, and how they differ from Llama."""
 LATENT: Final = ("deepseek_v2", "deepseek_v3", "kimi_k2", "deepseek_v32", "glm_moe_dsa")
-TIED: Final = frozenset(("gemma", "gemma2", "gemma3_text"))
+TIED: Final = frozenset(("gemma", "gemma2", "gemma3_text", "smollm3"))
 """Families whose input and output embeddings are one by default."""
+BIASED: Final = frozenset(("glm4_moe", "gpt_oss", "llama", "qwen2", "qwen3", "qwen3_moe"))
+"""Families in which it is known what `attention_bias` adds."""
 
 
 def count(model: Model) -> tuple[int, int] | None:
@@ -142,6 +144,10 @@ def count(model: Model) -> tuple[int, int] | None:
     style = LLAMA_LIKE.get(model.architecture, "latent" if model.architecture in LATENT else None)
     if style is None or not fields.has("intermediate_size") or not fields.has("vocab_size"):
         return None
+    if fields.values.get("mlp_bias") or (
+        fields.values.get("attention_bias") and model.architecture not in BIASED
+    ):
+        return None  # biases of which it is not known here where they stand
     if any(layer.heads is None and layer.kind != "gated-deltanet" for layer in model.layers):
         return None
     width, vocabulary = model.width, fields.count("vocab_size")
@@ -220,6 +226,9 @@ def _mlp(fields: Fields, index: int, style: str, width: int) -> tuple[int, int]:
          if fields.has(n)), 0,
     )  # fmt: skip
     if ("experts" not in style and style != "latent") or not experts:
+        return dense, dense
+    sparse = (index + 1) % (fields.optional("decoder_sparse_step") or 1) == 0
+    if index in (fields.indices("mlp_only_layers", fields.layers()) or ()) or not sparse:
         return dense, dense
     if index < (fields.optional("first_k_dense_replace", least=0) or 0):
         return dense, dense

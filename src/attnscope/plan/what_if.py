@@ -15,7 +15,7 @@ from fractions import Fraction
 
 from attnscope.plan import kinds
 from attnscope.plan.bytes import answer, whole
-from attnscope.plan.model import Heads, Latent, Layer, Model
+from attnscope.plan.model import Heads, Latent, Layer, Model, Store
 
 CHANGEABLE = ("full", "sliding", "chunked")
 """Kinds that a scheme changes, besides every sort of MLA and of indexed attention."""
@@ -97,11 +97,16 @@ def with_window(model: Model, window: int) -> Model:
     if not any(layer.window for layer in model.layers):
         raise ValueError(f"{model.name} has no sliding layer; give a share of full layers too.")
 
+    def other(stores: tuple[Store, ...]) -> tuple[Store, ...]:
+        return tuple(replace(one, span=window) if one.growth == "window" else one for one in stores)
+
     def change(layer: Layer) -> Layer:
-        stores = tuple(
-            replace(one, span=window) if one.growth == "window" else one for one in layer.stores
+        return replace(
+            layer,
+            window=window if layer.window else None,
+            stores=other(layer.stores),
+            held=None if layer.held is None else other(layer.held),
         )
-        return replace(layer, window=window if layer.window else None, stores=stores, held=None)
 
     layers = tuple(change(one) for one in model.layers)
     return replace(model, name=f"{model.name}, window {window:,}", layers=layers, source="what-if")

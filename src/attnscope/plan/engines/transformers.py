@@ -34,12 +34,19 @@ WAITING: Final = 127
 
 
 def held_stores(layer: Layer) -> tuple[Store, ...]:
-    """The stores as transformers holds them: a window is one entry shorter."""
-    stores = layer.stores if layer.held is None else layer.held
-    return tuple(
-        replace(store, span=max(store.span - 1, 1)) if store.growth == "window" else store
-        for store in stores
-    )
+    """The stores as transformers holds them: a window is one entry shorter.
+
+    A window of 1 is none: the library cuts its tokens "from -(W - 1) on", so it keeps them all.
+    """
+
+    def held(store: Store) -> Store:
+        if store.growth != "window":
+            return store
+        if store.span == 1:
+            return replace(store, growth="token", span=0)
+        return replace(store, span=store.span - 1)
+
+    return tuple(map(held, layer.stores if layer.held is None else layer.held))
 
 
 def layer_bytes(
