@@ -6,6 +6,7 @@
 #   make browser   the browser side alone: its types, its unit tests, its screens in Chromium
 #   make lint      style          make types    static types
 #   make docs      write anew what the docs take from the program
+#   make pictures  take the README's pictures anew, of the app in Chromium
 #   make wheel     dist/*.whl and dist/*.tar.gz
 #   make clean     remove what was built; make distclean removes .venv too
 
@@ -23,10 +24,10 @@ export TEXT MODEL
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help look test quick browser scripts lint types docs wheel constraints clean distclean
+.PHONY: help look test quick browser scripts lint types docs pictures wheel constraints clean distclean
 
 help:
-	@sed -n '3,11s/^# *//p' Makefile
+	@sed -n '3,12s/^# *//p' Makefile
 
 # One stamp per set of packages: a later run installs nothing unless one of these two files changed.
 $(VENV)/.venv:
@@ -84,6 +85,10 @@ docs: $(VENV)/.dev
 	@$(BIN)/attnscope models pull smollm2
 	$(BIN)/python docs/build.py
 	$(BIN)/python docs/build_experiments.py
+
+pictures: $(VENV)/.dev
+	@$(BIN)/attnscope models pull smollm2
+	$(BIN)/python docs/pictures.py
 
 wheel: $(VENV)/.dev
 	$(BIN)/python -m build --outdir dist .
