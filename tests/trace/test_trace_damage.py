@@ -33,6 +33,41 @@ def test_every_shortened_file_is_an_error(tmp_path: Path) -> None:
     open_trace(tmp_path / "t").verify()
 
 
+def test_every_error_of_an_opened_folder_names_it_once(tmp_path: Path) -> None:
+    """Of the header, of a layer's file when it is opened, and of what is read of it later."""
+    folder = tmp_path / "d1"
+    trace(Case(H=2, G=1, T=900, S=900, D=64)).save(folder)
+    file = folder / "layers/000.safetensors"
+    whole = {path: path.read_bytes() for path in (folder / "trace.json", file)}
+
+    def said() -> str:
+        with pytest.raises(TraceError) as found:
+            open_trace(folder).verify()
+        return str(found.value)
+
+    def flipped(path: Path, place: int) -> str:
+        data = bytearray(whole[path])
+        data[place] ^= 1
+        path.write_bytes(data)
+        shown = said()
+        path.write_bytes(whole[path])
+        return shown
+
+    found = [flipped(folder / "trace.json", len(whole[folder / "trace.json"]) // 2)]
+    (folder / "trace.json").write_text("{")
+    found.append(said())
+    (folder / "trace.json").write_bytes(whole[folder / "trace.json"])
+    found += [flipped(file, 9), flipped(file, len(whole[file]) - 1)]
+    file.write_bytes(whole[file][:-1])
+    found.append(said())
+    file.unlink()
+    found.append(said())
+    for one in found:
+        assert one.startswith(f"{folder}: "), one
+        assert one.count(str(folder)) == 1, one
+    assert len(set(found)) == len(found)  # each says what it is
+
+
 def test_a_flipped_bit_is_found_by_the_read_that_meets_it(tmp_path: Path) -> None:
     """Opening stays cheap: blocks are checked when they are used, and by verify()."""
     case = Case(H=2, G=1, T=900, S=900, D=64)

@@ -168,7 +168,7 @@ def test_a_wrong_number_of_tokens_leaves_nothing(tmp_path: Path) -> None:
 def test_what_stands_there_is_kept(tmp_path: Path) -> None:
     made = trace(Case())
     made.save(tmp_path / "t")
-    with pytest.raises(TraceError, match="already exists"):
+    with pytest.raises(TraceError, match=r"t: already exists; .* overwrite=True\.$"):
         made.save(tmp_path / "t")
     (tmp_path / "notes").mkdir()
     (tmp_path / "notes" / "diary.txt").write_text("mine")

@@ -239,6 +239,33 @@ def test_wrong_arguments_say_what_is_there(call: object, said: str) -> None:
         call(trace())  # type: ignore[operator]
 
 
+@pytest.mark.parametrize(
+    ("call", "said"),
+    [
+        (lambda t: t.weights("0", 0), "layer: expected a whole number, got '0'"),
+        (lambda t: t.layer(0.0), "layer: expected a whole number, got 0.0"),
+        (lambda t: t.weights(None, 0), "layer: expected a whole number, got None"),
+        (lambda t: t.weights(0, "0"), "head: expected a whole number, got '0'"),
+        (lambda t: t.received(0, 1.5), "head: expected a whole number, got 1.5"),
+        (lambda t: t.map(0, None), "head: expected a whole number, got None"),
+        (lambda t: t.weights(0, 0, [0.5]), "queries: expected a whole number, got 0.5"),
+        (lambda t: t.weights(0, 0, 0.5), "queries: expected a whole number, got 0.5"),
+        (lambda t: t.weights(0, 0, "01"), "queries: expected a whole number, got '01'"),
+        (lambda t: t.attended(0, 0, "last"), "query: expected a whole number, got 'last'"),
+    ],
+)
+def test_what_is_no_whole_number_is_named(call: object, said: str) -> None:
+    with pytest.raises(TypeError, match=f"^{said}$"):
+        call(trace())  # type: ignore[operator]
+
+
+def test_whole_numbers_of_every_type_are_taken() -> None:
+    made = trace()
+    expected = made.weights(0, 1, [3])
+    for three in (np.int64(3), np.array(3), torch.tensor(3), [3], iter([3]), np.array([3])):
+        assert np.array_equal(made.weights(np.int32(0), torch.tensor(1), three), expected)
+
+
 def test_a_whole_long_map_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("attnscope.trace.trace.WEIGHTS_LIMIT", 24 * 24 * 4 - 1)
     made = trace()

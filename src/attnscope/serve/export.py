@@ -69,7 +69,7 @@ def to_html(
     """
     target = Path(path)
     if target.exists() and not overwrite:
-        raise TraceError(f"{target}: already exists; choose another name or allow overwriting.")
+        raise TraceError(f"{target}: already exists; choose another name, or give overwrite=True.")
     chosen = _chosen(trace, layers, heads)
     _check_size(trace, chosen)
     pack = Pack()

@@ -103,7 +103,7 @@ class MappedArrays:
             TraceError: no plain file, another length than trace.json says, or a broken table.
         """
         assert layer.file is not None
-        self.where = layer.file
+        self.where = f"{folder}: {layer.file}"  # who has several traces open must know of which
         self._crc = _checksums(layer)
         self._good = bytearray(len(self._crc))
         self._map = _map(folder / layer.file, layer)

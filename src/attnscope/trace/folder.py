@@ -174,7 +174,9 @@ def _check_target(path: Path, *, overwrite: bool) -> None:
 
 
 def _exists(path: Path) -> TraceError:
-    return TraceError(f"{path}: already exists; choose another name or allow overwriting.")
+    return TraceError(
+        f"{path}: already exists; choose another name, or replace a trace with overwrite=True."
+    )
 
 
 def _exchange(new: Path, old: Path) -> None:

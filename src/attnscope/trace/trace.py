@@ -148,7 +148,9 @@ class Trace:
 
         Raises:
             ValueError: the layer was not captured, or has no map; the message says which.
+            TypeError: `layer` is not a whole number.
         """
+        layer = _whole("layer", layer)
         if layer in self._records:
             return self._records[layer]
         for info in self.layers:
@@ -177,6 +179,7 @@ class Trace:
 
         Raises:
             ValueError: a layer, head or query that is not there, or more than 2 GiB of weights.
+            TypeError: one that is not a whole number.
             TraceError: the numbers do not fit each other; the trace is damaged.
 
         Cost: 2 t S D FLOPs; memory of the result and some 32 MiB.
@@ -207,12 +210,12 @@ class Trace:
             nothing. `arrived` is weight times the norm of the projected value.
 
         Raises:
-            ValueError, TraceError: as `weights`.
+            ValueError, TypeError, TraceError: as `weights`.
         """
         if not 0 < mass <= 1:
             raise ValueError(f"mass: expected more than 0 and at most 1, got {mass}")
         record = self._head(layer, head)
-        rows = _rows(operator.index(query), record.queries)
+        rows = _rows(_whole("query", query), record.queries)
         row = record.weights(head, rows, dtype=np.float64)[0]
         order = np.argsort(-row, kind="stable")
         order = order[row[order] > 0]
@@ -289,7 +292,7 @@ class Trace:
         return [self._records[index] for index in sorted(self._records)]
 
     def _head(self, layer: int, head: int) -> LayerRecord:
-        record = self.layer(layer)
+        record, head = self.layer(layer), _whole("head", head)
         if not 0 <= head < record.info.query_heads:
             raise ValueError(
                 f"head: {head} is not one of the {record.info.query_heads} heads of layer {layer}"
@@ -313,18 +316,20 @@ def open_trace(path: str | os.PathLike[str]) -> Trace:
     Cost: the header and the first 256 KiB of each layer, whatever the length of the text.
     """
     folder = Path(path)
-    header = read_header(decode(_read_header_bytes(folder)))
-    if (folder / FOLDER).is_symlink():
-        raise TraceError(f"{folder}: {FOLDER} is a link; a trace holds its own files.")
-    records = {}
-    for info in header.layers:
-        if info.has_map:
-            if info.file is None:
-                raise TraceError(f"{folder}: trace.json: layer {info.index}: names no file.")
-            try:
+    data = _read_header_bytes(folder)
+    try:
+        header = read_header(decode(data))
+        if (folder / FOLDER).is_symlink():
+            raise TraceError(f"{FOLDER} is a link; a trace holds its own files.")
+        records = {}
+        for info in header.layers:
+            if info.has_map:
+                if info.file is None:
+                    raise TraceError(f"trace.json: layer {info.index}: names no file.")
                 records[info.index] = LayerRecord(info, MappedArrays(folder, info), header)
-            except TraceError as error:
-                raise TraceError(f"{folder}: {error}") from None
+    except TraceError as error:
+        said = str(error).removeprefix(f"{folder}: ")  # a layer's file says it already
+        raise TraceError(f"{folder}: {said}") from None
     return Trace(header, records, path=folder)
 
 
@@ -361,8 +366,22 @@ def _rows(queries: int | slice | Iterable[int] | None, count: int) -> np.ndarray
     try:
         wanted = [operator.index(queries)]  # type: ignore[arg-type]
     except TypeError:
-        wanted = [operator.index(row) for row in queries]  # type: ignore[union-attr]
+        if isinstance(queries, str) or not isinstance(queries, Iterable):
+            queries = [queries]
+        wanted = [_whole("queries", row) for row in queries]
     for row in wanted:
         if not -count <= row < count:
             raise ValueError(f"queries: {row} is not one of the {count} queries")
     return np.array([row % count for row in wanted], np.int64)
+
+
+def _whole(name: str, value: Any) -> int:
+    """A whole number of any type that is one, numpy's too.
+
+    Raises:
+        TypeError: it is not.
+    """
+    try:
+        return operator.index(value)
+    except TypeError:
+        raise TypeError(f"{name}: expected a whole number, got {value!r}") from None
