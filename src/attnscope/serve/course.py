@@ -27,6 +27,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route, Router
 
+from attnscope.serve.app import _Explaining
 from attnscope.serve.files import TYPES
 from attnscope.serve.run import HOST, SECONDS_TO_END, _ending, _tell, bind
 from attnscope.serve.security import App, Guard
@@ -78,7 +79,7 @@ def make_course_app(
         Route("/notes/{language}/{id}", write, methods=["PUT"]),
         Route("/{path:path}", page),
     ]
-    return Guard(Router(routes, redirect_slashes=False), token=token, port=port)
+    return Guard(_Explaining(Router(routes, redirect_slashes=False)), token=token, port=port)
 
 
 def _replace(place: Path, body: bytes) -> None:
