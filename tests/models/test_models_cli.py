@@ -34,6 +34,7 @@ def test_list(tiny: samples.Offered, capfd: pytest.CaptureFixture[str]) -> None:
     code, out, err = run(capfd, "list")
     assert (code, err) == (0, "")
     for words in ("smollm2", "Apache-2.0", "gemma3", "ai.google.dev/gemma/terms", "98 MB",
+                  "disk: up to 885 MB while it is converted, about 538 MB afterwards",
                   "attnscope models pull tiny"):  # fmt: skip
         assert words in out
     code, out, err = run(capfd, "list", "--json")
@@ -41,7 +42,7 @@ def test_list(tiny: samples.Offered, capfd: pytest.CaptureFixture[str]) -> None:
     assert (code, said["schema"]) == (0, "attnscope.models/1")
     assert [model["name"] for model in said["models"]] == ["smollm2", "gemma3", "tiny"]
     assert set(said["models"][0]) == {
-        "name", "title", "licence", "terms", "size", "here", "folder"
+        "name", "title", "licence", "terms", "size", "needed", "kept", "here", "folder",
     }  # fmt: skip
 
 
@@ -52,7 +53,8 @@ def test_pull_says_the_licence_first(
     code, out, err = run(capfd, "pull", "tiny")
     assert (code, out) == (0, f"{cache / 'tiny'}\n")
     lines = err.splitlines()
-    assert lines[0].startswith("tiny: licence CC0-1.0 (nowhere); 0 MB to fetch.")
+    assert lines[0].startswith("tiny: licence CC0-1.0 (nowhere); 0 MB to fetch. On disk: up to")
+    assert "afterwards" not in lines[0]  # the planner has no config of it
     assert lines[1].startswith("Fetching tiny")
     assert lines[-1] == "Converting the tokenizer"
     code, out, err = run(capfd, "pull", "tiny", "--json")
@@ -115,6 +117,20 @@ def test_progress_on_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
         assert [task.description for task in progress.bar.tasks] == ["Fetching x", "Converting"]
         assert progress.bar.tasks[0].completed == 2
     assert "Fetching x" in screen.getvalue()
+
+
+def test_progress_elsewhere_says_nothing_twice(
+    capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What waits for a network says so once, and goes on when something comes."""
+    now = iter(range(0, 10_000, 10))
+    monkeypatch.setattr(command.time, "monotonic", lambda: float(next(now)))
+    with command.Progress() as progress:
+        for done in (0, 0, 0, 500, 500, 1000):
+            progress("Fetching x", done, 1000)
+    assert capfd.readouterr().err.splitlines() == [
+        "Fetching x 0%", "Fetching x 50%", "Fetching x 100%",
+    ]  # fmt: skip
 
 
 def test_progress_elsewhere(capfd: pytest.CaptureFixture[str]) -> None:

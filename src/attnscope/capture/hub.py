@@ -21,11 +21,20 @@ UNWANTED: Final = ("original/*", "onnx/*", "*/consolidated*", "consolidated*")
 
 @dataclass(frozen=True)
 class Offer:
-    """What a download would bring: the licence its page names, and the bytes."""
+    """What a download would bring: the licence its page names, and the bytes.
+
+    Attributes:
+        size: bytes to fetch.
+        needed: bytes of disk that must be free for fetching and converting; None where nothing is
+            converted.
+        kept: bytes of the weights that stay on the disk; None where that is not known.
+    """
 
     licence: str
     terms: str
     size: int
+    needed: int | None = None
+    kept: int | None = None
 
 
 def cached(name: str) -> Path | None:

@@ -28,6 +28,7 @@ class KnownModel:
     """A model with a short name.
 
     Attributes:
+        config: the planner's built-in config of the model, by name; empty where it has none.
         parts: what the file is put together from.
         sha256: of the whole file.
         licence, terms: what it is called, and where it can be read.
@@ -39,6 +40,7 @@ class KnownModel:
     sha256: str
     licence: str
     terms: str
+    config: str = ""
 
     @property
     def size(self) -> int:
@@ -66,6 +68,7 @@ KNOWN: Final[dict[str, KnownModel]] = {
             sha256="b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53",
             licence="Apache-2.0",
             terms="www.apache.org/licenses/LICENSE-2.0",
+            config="smollm2",
         ),
         KnownModel(
             name="gemma3",
@@ -77,6 +80,7 @@ KNOWN: Final[dict[str, KnownModel]] = {
             sha256="a5fd3b62230aa5ec60212297dc9d20eaa70578ac519e00d93a17e44c087a6818",
             licence="Gemma Terms of Use",
             terms="ai.google.dev/gemma/terms",
+            config="gemma-3-270m",
         ),
     )
 }

@@ -23,7 +23,14 @@ from attnscope.capture.checks import check_config, check_folder
 from attnscope.capture.convert import Progress, quiet_transformers, silent
 from attnscope.capture.known import KNOWN
 from attnscope.capture.names import is_hub_id, unknown
-from attnscope.capture.pull import convert_local, known_folder, pull, source_of
+from attnscope.capture.pull import (
+    convert_local,
+    disk_kept,
+    disk_needed,
+    known_folder,
+    pull,
+    source_of,
+)
 from attnscope.capture.store import is_whole
 from attnscope.errors import ModelError
 from attnscope.trace import ModelInfo
@@ -271,7 +278,9 @@ def offer(name: str) -> hub.Offer | None:
         model = KNOWN[name]
         if is_whole(known_folder(model), source=source_of(model)):
             return None
-        return hub.Offer(model.licence, model.terms, model.size)
+        return hub.Offer(
+            model.licence, model.terms, model.size, disk_needed(model), disk_kept(model)
+        )
     if _existing(name) is not None:
         return None
     if not is_hub_id(name):
@@ -283,7 +292,9 @@ def listing() -> list[dict[str, Any]]:
     """The models with a short name: what they are, whose licence they have, and whether here.
 
     Returns:
-        For each: name, title, licence, terms, size (bytes to fetch), here, folder (or None).
+        For each: name, title, licence, terms, size (bytes to fetch), needed (bytes of disk while it
+        is converted), kept (bytes of its weights on the disk afterwards, or None), here, folder
+        (or None).
     """
     found = []
     for model in KNOWN.values():
@@ -296,6 +307,8 @@ def listing() -> list[dict[str, Any]]:
                 "licence": model.licence,
                 "terms": model.terms,
                 "size": model.size,
+                "needed": disk_needed(model),
+                "kept": disk_kept(model),
                 "here": here,
                 "folder": str(folder) if here else None,
             }

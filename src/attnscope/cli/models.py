@@ -46,6 +46,7 @@ def list_models(as_json: Json = False) -> None:
     for model in models:
         state = model["folder"] or f"not here; attnscope models pull {model['name']}"
         typer.echo(f"{model['name']:<10}{model['title']}, {model['size'] / MEGA:.0f} MB to fetch")
+        typer.echo(f"{'':<10}disk: {_disk(model['needed'], model['kept'])}")
         typer.echo(f"{'':<10}licence: {model['licence']} ({model['terms']})")
         typer.echo(f"{'':<10}{state}")
     typer.echo("A folder with safetensors, a .gguf file or a hub id (org/name) works the same way.")
@@ -96,11 +97,22 @@ def path_of(
 
 def _announce(name: str, offered: Any) -> None:
     """Say whose licence a model has and how large it is, before anything is fetched."""
+    disk = "" if offered.needed is None else f" On disk: {_disk(offered.needed, offered.kept)}."
     typer.echo(
         f"{name}: licence {offered.licence} ({offered.terms}); {offered.size / MEGA:.0f} MB to "
-        "fetch. By fetching it you take it under that licence.",
+        f"fetch.{disk} By fetching it you take it under that licence.",
         err=True,
     )
+
+
+def _disk(needed: int, kept: int | None) -> str:
+    """How much disk a model takes while it is converted and afterwards.
+
+    >>> _disk(885_261_888, 538_060_032)
+    'up to 885 MB while it is converted, about 538 MB afterwards'
+    """
+    after = "" if kept is None else f", about {kept / MEGA:,.0f} MB afterwards"
+    return f"up to {needed / MEGA:,.0f} MB while it is converted{after}"
 
 
 class Progress:
@@ -109,7 +121,7 @@ class Progress:
     def __init__(self) -> None:
         self.bar: Any = None
         self.task: Any = None
-        self.what = ""
+        self.what = self.line = ""
         self.said = 0.0
 
     def __enter__(self) -> Progress:
@@ -132,7 +144,8 @@ class Progress:
                 self.task = self.bar.add_task(what, total=total or None)
             self.bar.update(self.task, completed=done)
         elif what != self.what or time.monotonic() - self.said > LINE_SECONDS:
-            share = f" {done / total:.0%}" if total else ""
-            typer.echo(f"{what}{share}", err=True)
-            self.said = time.monotonic()
+            line = what + (f" {done / total:.0%}" if total else "")
+            if line != self.line:
+                typer.echo(line, err=True)
+            self.line, self.said = line, time.monotonic()
         self.what = what
