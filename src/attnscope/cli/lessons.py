@@ -12,7 +12,7 @@ from typing import Annotated
 import typer
 
 MOST_PORT = 65535
-WORKING = "Computing the course's numbers and drawing its pages; about 20 s ..."
+WORKING = "Computing the course's numbers and drawing its pages; this takes some 10 to 20 s ..."
 
 
 def lessons(
