@@ -34,7 +34,8 @@ from starlette.routing import Route, Router
 from attnscope.errors import AttnscopeError
 from attnscope.serve.answers import BYTES, Answer, Answers, Part, UnknownPathError
 from attnscope.serve.captures import Captures, OccupiedError, UnknownCaptureError
-from attnscope.serve.files import STATIC, Files
+from attnscope.serve.files import STATIC, TYPES, Files
+from attnscope.serve.link import link
 from attnscope.serve.security import (
     App,
     Guard,
@@ -48,6 +49,8 @@ from attnscope.serve.security import (
 from attnscope.serve.store import UnknownTraceError
 from attnscope.serve.work import BusyError, Workers
 
+PAGE: Final = "page.js"
+"""The module that starts the app; it is sent joined with all that it imports."""
 ERROR: Final = struct.Struct("<4sHH16xII")
 SEND_SECONDS: Final = 30.0
 """A client that takes nothing for so long has gone, whatever its socket says."""
@@ -67,12 +70,17 @@ def make_app(
         port: where it will listen.
     """
     files = Files(STATIC)
+    # Eighty modules one by one would take a second; each is served too, for who reads them.
+    script = link(STATIC / "js", [PAGE]).encode("utf-8")
 
     async def index(_: Request) -> Response:
         return _file(files, "index.html")
 
     async def static(request: Request) -> Response:
-        return _file(files, request.path_params["path"])
+        path = request.path_params["path"]
+        if path == f"js/{PAGE}":
+            return Response(script, headers={"content-type": TYPES[".js"]})
+        return _file(files, path)
 
     async def begin(request: Request) -> Response:
         wanted = await _body(request)

@@ -33,6 +33,8 @@ _EXPORT: Final = re.compile(
 )
 _EXPORTED: Final = re.compile(r"export\s*\{(?P<names>[\w$\s,]*)\}[ \t]*(?:;[ \t]*)?(?=\n|$)")
 _FOREIGN: Final = re.compile(r"\bimport\s*\(|\bimport\s*\.\s*meta\b")
+_HIDES: Final = re.compile(r"[\"'`/{}]")
+_SEEN: Final = re.compile(r"[^\n]")
 _REGEX_AFTER: Final = set("(,=:[!&|?{};+-*%<>~^")
 _REGEX_WORDS: Final = (
     "return",
@@ -168,9 +170,7 @@ def read(root: Path, name: str, asked: str = "the entry") -> Module:
 
     def cut(start: int, stop: int) -> None:
         """Blank a part, keeping its line ends so that lines keep their numbers."""
-        for at in range(start, stop):
-            if body[at] != "\n":
-                body[at] = " "
+        body[start:stop] = _SEEN.sub(" ", text[start:stop])
 
     for found in re.finditer(r"^(?:import|export)\b", code, re.MULTILINE):
         at = found.start()
@@ -266,7 +266,8 @@ class _Blanker:
         self.braces: list[str] = []  # "{" of code, "`" of a template that waits for its "}"
 
     def run(self) -> str:
-        while self.at < len(self.text):
+        while found := _HIDES.search(self.text, self.at):
+            self.at = found.start()
             self.step()
         if "`" in self.braces:
             raise self.fail(len(self.text) - 1, "a template does not end")
@@ -297,9 +298,7 @@ class _Blanker:
         self.hide(stop)
 
     def hide(self, stop: int) -> None:
-        for at in range(self.at, stop):
-            if self.out[at] != "\n":
-                self.out[at] = " "
+        self.out[self.at : stop] = _SEEN.sub(" ", self.text[self.at : stop])
         self.at = stop
 
     def find(self, what: str, start: int, *, required: bool = True) -> int:
