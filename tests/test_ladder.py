@@ -53,6 +53,7 @@ HOMES = {
     "starlette": {"serve"},
     "uvicorn": {"serve"},
     "anywidget": {"widget"},
+    "markdown_it": {"lessons"},
     "typer": {"cli"},
     "rich": {"cli"},
 }

@@ -31,7 +31,7 @@ def picture(page: Any) -> bytes:
 def test_a_link_reopens_exactly_what_was_seen(open_app: Callable[..., Any]) -> None:
     page = open_app(map_link("llama-long", 1, 2))
     wait_drawn(page)
-    page.get_by_role("button", name="Log", exact=True).click()
+    page.get_by_role("button", name="Raw", exact=True).click()
     page.get_by_role("button", name="Largest", exact=True).click()
     page.get_by_label("Colours").select_option("cividis")
     page.get_by_label("Without the sink").check()
@@ -48,7 +48,7 @@ def test_a_link_reopens_exactly_what_was_seen(open_app: Callable[..., Any]) -> N
     dark.press("ArrowRight")
     dark.blur()
     before = address(page)
-    for part in ["scale=log", "plane=max", "palette=cividis", "measure=weight-no-sink", "with=",
+    for part in ["scale=raw", "plane=max", "palette=cividis", "measure=weight-no-sink", "with=",
                  "lock=1", "view=", "q=", "k=", "range="]:  # fmt: skip
         assert part in before
     wait_drawn(page)
@@ -177,7 +177,7 @@ def test_a_new_scale_fetches_no_tile(page: Any, open_app: Callable[..., Any]) ->
     while asked:  # neighbours are fetched ahead, until none is left
         asked.clear()
         page.wait_for_timeout(1500)
-    for name in ["Log", "× uniform", "Raw"]:
+    for name in ["Raw", "× uniform", "Log"]:
         page.get_by_role("button", name=name, exact=True).click()
         page.wait_for_timeout(200)
         wait_drawn(page)

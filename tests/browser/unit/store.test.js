@@ -12,7 +12,7 @@ import { madeInfo } from "./fake_trace.js";
 /** @type {ViewState} */
 const FULL = {
   v: 1, screen: "map", trace: "t-1.a", layer: 12, head: 3, queries: [812, 815], keys: [37, 37], locked: true,
-  how: "mean", statistic: "mean_distance", sort: "kind", top: 20, measure: "arrived-no-sink", scale: "log", plane: "max",
+  how: "mean", statistic: "mean_distance", sort: "kind", top: 20, measure: "arrived-no-sink", scale: "uniform", plane: "max",
   range: [0.001, 0.5], palette: "cividis", view: { x: 812.5, y: -3.25, pixels: 0.0125 },
   compare: { trace: "t2", layer: 0, head: 11 }, mass: 0.75, language: "zh", theme: "dark",
 };
@@ -31,8 +31,8 @@ test("the test above looks at every field of the view", () => {
 
 test("a link says nothing of what is at its default, but names the language", () => {
   assert.equal(encodeView({ ...defaults("zh"), trace: "t1" }), "overview/t1?lang=zh");
-  assert.equal(encodeView({ ...defaults("en"), screen: "map", trace: "t1", layer: 12, head: 3, queries: [812, 812], scale: "log" }),
-    "map/t1/12.3?q=812&scale=log&lang=en");
+  assert.equal(encodeView({ ...defaults("en"), screen: "map", trace: "t1", layer: 12, head: 3, queries: [812, 812], scale: "raw" }),
+    "map/t1/12.3?q=812&scale=raw&lang=en");
 });
 
 test("any mixture of fields comes back from its link", () => {
@@ -72,7 +72,7 @@ test("what makes no sense in a link is the default", () => {
 
 test("a damaged link keeps what is whole in it", () => {
   const state = decodeView("#flow/t1/3.x?q=7&scale=nonsense&mass=0.5");
-  assert.deepEqual([state.screen, state.trace, state.layer, state.queries, state.scale, state.mass], ["flow", "t1", null, [7, 7], "raw", 0.5]);
+  assert.deepEqual([state.screen, state.trace, state.layer, state.queries, state.scale, state.mass], ["flow", "t1", null, [7, 7], "log", 0.5]);
 });
 
 const SIZE = { layers: 4, heads: 4, kv: 2, tokens: 50, prompt: 50, blind: [1], arrived: true, sink: false };

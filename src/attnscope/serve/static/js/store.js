@@ -39,7 +39,7 @@ export function defaults(language = "en") {
   return {
     v: 1, screen: "overview", trace: null, layer: null, head: null, queries: null, keys: null,
     locked: false, how: "sum", statistic: "entropy", sort: "layer", top: null, measure: "weight",
-    scale: "raw", plane: "mean", range: null, palette: "viridis", view: null, compare: null, mass: 0.9, language, theme: "auto",
+    scale: "log", plane: "mean", range: null, palette: "viridis", view: null, compare: null, mass: 0.9, language, theme: "auto",
   };
 }
 
