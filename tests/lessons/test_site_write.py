@@ -67,7 +67,8 @@ def test_what_is_not_its_own_is_spared(built: list[int], tmp_path: Path, name: s
     there = tmp_path / "other"
     (there / name).parent.mkdir(parents=True)
     (there / name).write_text("mine")
-    with pytest.raises(ValueError, match=rf"other holds other files: {name}. Give a new folder"):
+    first = name.split("/")[0]
+    with pytest.raises(ValueError, match=rf"other holds other files: {first}. Give a new folder"):
         export(there)
     assert content(there) == {name: b"mine"}
     assert not built

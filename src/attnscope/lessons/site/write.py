@@ -74,9 +74,10 @@ def _refuse(place: Path, folder: Path) -> None:
     if place == Path.cwd() or os.path.ismount(place):
         raise ValueError(f"{folder} cannot be replaced as a whole; give a folder in it.")
     own = _own(place)
-    for one in sorted(place.rglob("*")):
+    # Where no export was, the first name will do: a home folder is not walked through.
+    for one in place.rglob("*") if own else place.iterdir():
         name = one.relative_to(place).as_posix()
-        if (one.is_symlink() or not one.is_dir()) and name not in own:
+        if name not in own and (not own or one.is_symlink() or not one.is_dir()):
             raise ValueError(f"{folder} holds other files: {name}. {ADVICE}")
 
 
