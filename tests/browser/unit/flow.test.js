@@ -209,15 +209,15 @@ test("up and down go to the unit at the same place", () => {
   assert.equal(vertically(lines, 10, 5), 10);
 });
 
-test("32,768 tokens are broken into lines within a frame or two", () => {
+test("the work of breaking 32,768 tokens into lines does not grow with their square", () => {
   const made = madeTokens(32768);
   const units = unitsOf(made);
   const labels = Array.from(units.first, (token) => made.labels[token]);
   const widths = labels.map((label) => 8 * label.length);
   const before = performance.now();
   const { first } = breakLines(labels, widths, 800);
-  // 50 ms is half of what a task may last; it takes about 10.
-  assert.ok(performance.now() - before < 50);
+  // About 10 ms on a quiet machine; a billion steps would take seconds on any.
+  assert.ok(performance.now() - before < 1000);
   assert.ok(first.length > 1000);
 });
 
