@@ -12,8 +12,9 @@ import numpy as np
 import pytest
 from fakes import open_fake
 
-LONGEST_TASK = 300
-"""Milliseconds: three times what is promised, since tests share the machine with others."""
+LONGEST_TASK = 1000
+"""Milliseconds: ten times what benchmarks/app.py holds the app to; here it only tells a task that
+is cut into pieces from one that is not, on a machine shared with others."""
 
 
 def exact_weights(trace: Any, layer: int, head: int) -> np.ndarray:

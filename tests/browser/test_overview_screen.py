@@ -13,8 +13,9 @@ import numpy as np
 import pytest
 from fakes import open_fake
 
-LONGEST_TASK = 300
-"""Milliseconds: three times what is promised, since tests share the machine with others."""
+LONGEST_TASK = 1000
+"""Milliseconds: ten times what benchmarks/app.py holds the app to; here it only tells a task that
+is cut into pieces from one that is not, on a machine shared with others."""
 
 
 def mean_of(trace: Any, layer: int, head: int, name: str) -> float:
