@@ -77,7 +77,8 @@ def check_level(case: Case, *, measure: str, head: int, level: int) -> None:
 def test_every_level_is_the_dense_map(case: Case, measure: str, data: st.DataObject) -> None:
     # blocks higher and wider than a cell, and lower and narrower
     rows, columns = data.draw(st.sampled_from([2, 8])), data.draw(st.sampled_from([4, 16]))
-    with small(rows=rows, columns=columns):
+    stored = data.draw(st.sampled_from([4, 16]))  # with 4, cells of 16 by 16 are computed
+    with small(rows=rows, columns=columns, stored=stored):
         level = data.draw(st.integers(0, Grid(case.T, case.S).levels - 1))
         head = data.draw(st.integers(0, case.H - 1))
         check_level(case, measure=measure, head=head, level=level)
