@@ -85,6 +85,7 @@ def test_the_table_holds_every_figure_in_80_columns(
     assert (shown.code, shown.err) == (0, "")
     assert "\x1b" not in shown.out
     assert max(cell_len(line) for line in shown.out.splitlines()) <= 80
+    assert [line for line in shown.out.splitlines() if line != line.rstrip()] == []
     for topic in figures.TOPICS.values():
         assert topic[language == "zh"] in shown.out
     for one in figures.all():
@@ -105,6 +106,7 @@ def test_a_named_figure_comes_with_what_is_behind_it(
         "5.25 GiB", "93.00 GiB", "computed",
     ):  # fmt: skip
         assert words in shown, words
+    assert [line for line in shown.splitlines() if line != line.rstrip()] == []
     chinese = run("figures", "kv.glm53.total", "world.sink.row", "--lang", "zh").out
     for words in ("87.75 GiB", "公式", "indexer 的键还要 5.25 GiB", "30% / 41% / 29%", "苹果"):
         assert words in chinese, words

@@ -142,6 +142,29 @@ def test_mistakes_get_a_sentence(
     assert "Traceback" not in shown.err
 
 
+def test_what_is_piped_is_not_broken_at_80_columns(
+    run: Callable[..., Any],
+    asked: list[dict[str, Any]],
+    trace: Trace,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.delenv("COLUMNS", raising=False)
+    monkeypatch.setattr(gather, "model_line", lambda _: _NAMED)
+    wide = run("look", "hello").out.splitlines()
+    assert wide[0].startswith("a-long-name-")
+    assert wide[0].endswith(f"; {len(trace.tokens)} tokens")
+    assert [line for line in wide if line != line.rstrip()] == []
+    monkeypatch.setenv("COLUMNS", "80")
+    narrow = run("look", "hello").out.splitlines()
+    assert " ".join(narrow[:2]) == wide[0]
+
+
+_NAMED = {
+    "name": "a-long-name-of-a-model", "architecture": "FakeForCausalLM", "layers": 4,
+    "query_heads": 4, "kv_heads": 2, "head_width": 8,
+}  # fmt: skip
+
+
 @pytest.fixture(scope="module")
 def bytewise(tmp_path_factory: pytest.TempPathFactory) -> str:
     """A random model of 3 layers of 4 heads, of which every byte is a token."""

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import io
+import re
+import sys
 from dataclasses import replace
 
 import pytest
 from rich.cells import cell_len
 from rich.console import Console
+from rich.text import Text
 
 from attnscope.cli import gather, picture
-from attnscope.cli.console import label
+from attnscope.cli.console import PIPED_COLUMNS, Trimmed, label, stdout
 from attnscope.cli.report import Chosen, HeadLine, LayerLine, NextToken, Report, TokenLine
 from attnscope.trace import KINDS, Trace
 
@@ -164,6 +167,50 @@ def test_long_labels_are_cut_to_their_cells(report: Report) -> None:
     labels = ["'" + "国" * 60 + "'"] * len(report.labels)
     for line in drawn(replace(report, labels=labels)):
         assert cell_len(line) <= 80
+
+
+@pytest.mark.parametrize("width", [40, 80, 200])
+def test_no_line_ends_in_blanks(report: Report, width: int) -> None:
+    lines = drawn(report, width=width)
+    assert [line for line in lines if line != line.rstrip()] == []
+    assert "" in lines  # lines between the parts are kept
+
+
+def test_with_colours_no_line_ends_in_blanks_either(report: Report) -> None:
+    file = io.StringIO()
+    picture.draw(report, Console(file=file, width=80, force_terminal=True, color_system="256"))
+    coloured = file.getvalue()
+    assert "\x1b[" in coloured
+    plain = [re.sub(r"\x1b\[[0-9;]*m", "", line) for line in coloured.splitlines()]
+    assert [line for line in plain if line != line.rstrip()] == []
+    assert plain == drawn(report)
+
+
+def test_blanks_that_can_be_seen_are_kept() -> None:
+    file = io.StringIO()
+    console = Console(file=file, width=20, color_system=None)
+    console.print(Trimmed(Text("a  ", style="on red"), Text("b  ", style="red"), Text("  ")))
+    assert file.getvalue() == "a  \nb\n\n"
+
+
+@pytest.mark.parametrize(
+    ("terminal", "columns", "width"),
+    [(False, None, PIPED_COLUMNS), (False, "72", 72), (True, "72", 72), (False, "", PIPED_COLUMNS)],
+)
+def test_the_width_is_the_readers(
+    monkeypatch: pytest.MonkeyPatch, terminal: bool, columns: str | None, width: int
+) -> None:
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: terminal)
+    monkeypatch.delenv("COLUMNS", raising=False)
+    if columns is not None:
+        monkeypatch.setenv("COLUMNS", columns)
+    assert stdout().width == width
+
+
+def test_a_terminal_tells_its_own_width(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+    monkeypatch.delenv("COLUMNS", raising=False)
+    assert stdout().width < PIPED_COLUMNS
 
 
 @pytest.mark.parametrize(

@@ -87,8 +87,9 @@ def measure(model: str, tokens: list[int], *, pairs: int, memory: bool) -> list[
 
 def show(rows: list[dict[str, Any]]) -> None:
     """The rows as a table for people."""
-    from rich.console import Console
     from rich.table import Table
+
+    from attnscope.cli.console import Trimmed, stdout
 
     table = Table(title="Time and memory of a forward, relative to the model's own", box=None)
     columns = ("model", "tokens", "plain", "watched", "beside", "eager", "memory")
@@ -108,9 +109,8 @@ def show(rows: list[dict[str, Any]]) -> None:
             row["model"], f"{row['tokens']:,}", f"{row['plain_s']:.2f} s",
             *("-" if ratio is None else f"{ratio:.2f}x" for ratio in ratios),
         )  # fmt: skip
-    console = Console()
-    console.print(table)
-    console.print(
+    said = (
         "watched: all statistics of every head, output computed here; beside: the model's own "
         "kernel runs untouched; eager: all weights built and kept (up to 2,048 tokens)."
     )
+    stdout().print(Trimmed(table, said))

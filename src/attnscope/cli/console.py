@@ -9,15 +9,23 @@ Not here: what is written (picture.py, report.py).
 from __future__ import annotations
 
 import json
+import os
 import sys
 import time
 import unicodedata
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any, Final
 
 import typer
 
+if TYPE_CHECKING:
+    from rich.console import Console, ConsoleOptions, RenderableType
+    from rich.segment import Segment
+    from rich.style import Style
+
+PIPED_COLUMNS: Final = 1000
+"""Of output that is no terminal's: a line is not broken for a width that nobody has."""
 SILENT_SECONDS = 1.0
 """A step that ends sooner says nothing."""
 
@@ -36,6 +44,43 @@ def write_json(value: dict[str, Any]) -> None:
     else:
         buffer.write(text.encode("utf-8", "surrogateescape") + b"\n")
         buffer.flush()
+
+
+def stdout(*, highlight: bool = True) -> Console:
+    """Where a picture or a table is printed: as wide as the terminal, or as COLUMNS says."""
+    from rich.console import Console
+
+    told = os.environ.get("COLUMNS", "").isdigit()
+    width = None if told or sys.stdout.isatty() else PIPED_COLUMNS
+    return Console(width=width, highlight=highlight)
+
+
+class Trimmed:
+    """What rich prints, without the blanks it fills up lines with.
+
+    They would be copied along with a text, and wrap in a terminal that is made narrower.
+    """
+
+    def __init__(self, *parts: RenderableType) -> None:
+        self.parts = parts
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[Segment]:
+        """Each line's segments up to the last that can be seen, as rich asks for them."""
+        from rich.console import Group
+        from rich.segment import Segment
+
+        for line in console.render_lines(Group(*self.parts), options, pad=False):
+            while line and not line[-1].text.rstrip(" ") and not _seen(line[-1].style):
+                line.pop()
+            if line and not _seen(line[-1].style):
+                line[-1] = line[-1]._replace(text=line[-1].text.rstrip(" "))
+            yield from line
+            yield Segment.line()
+
+
+def _seen(style: Style | None) -> bool:
+    """Whether a blank of this style can be seen."""
+    return style is not None and bool(style.bgcolor or style.reverse or style.underline)
 
 
 @contextmanager

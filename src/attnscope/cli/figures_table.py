@@ -11,11 +11,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, Final
 
-from rich.console import Console, Group
+from rich.console import Group
 from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
+from attnscope.cli.console import Trimmed, stdout
 from attnscope.lessons.figures import TOPICS, Figure, topic_of
 
 WORDS: Final[dict[str, dict[str, str]]] = {
@@ -40,14 +41,15 @@ NUMBER: Final = 26
 
 def show_table(figures: list[Figure], language: str) -> None:
     """Print all figures, topic by topic."""
-    console = Console(highlight=False)
+    console = stdout(highlight=False)
     words = WORDS[language]
     for topic, (english, chinese, _) in TOPICS.items():
         rows = [one for one in figures if topic_of(one.id) == topic]
         if rows:
-            console.print(Text(chinese if language == "zh" else english, style="bold"))
-            console.print(Padding(_table(rows, language), (0, 0, 1, 2), expand=False))
-    console.print(words["more"].format(count=len(figures)) if figures else words["none"])
+            console.print(Trimmed(Text(chinese if language == "zh" else english, style="bold")))
+            console.print(Trimmed(Padding(_table(rows, language), (0, 0, 1, 2), expand=False)))
+    last = words["more"].format(count=len(figures)) if figures else words["none"]
+    console.print(Trimmed(last))
 
 
 def _table(rows: Iterable[Figure], language: str) -> Table:
@@ -63,19 +65,21 @@ def _table(rows: Iterable[Figure], language: str) -> Table:
 
 def show_each(figures: list[Figure], language: str) -> None:
     """Print figures one after the other, each with what stands behind it."""
-    console = Console(highlight=False)
+    console = stdout(highlight=False)
     if not figures:
         console.print(WORDS[language]["none"])
     for at, one in enumerate(figures):
         if at:
             console.print()
         console.print(
-            Text.assemble(
-                (one.text[language], "bold"), f"  {one.title[language]}\n",
-                (f"{one.id}  {WORDS[language][one.kind]}", "dim"),
+            Trimmed(
+                Text.assemble(
+                    (one.text[language], "bold"), f"  {one.title[language]}\n",
+                    (f"{one.id}  {WORDS[language][one.kind]}", "dim"),
+                )
             )
         )  # fmt: skip
-        console.print(Padding(_behind(one, language), (0, 0, 0, 2), expand=False))
+        console.print(Trimmed(Padding(_behind(one, language), (0, 0, 0, 2), expand=False)))
 
 
 def _behind(one: Figure, language: str) -> Table:

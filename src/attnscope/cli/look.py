@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from attnscope.cli.console import step, write_json
+from attnscope.cli.console import stdout, step, write_json
 from attnscope.errors import TraceError
 
 if TYPE_CHECKING:
@@ -93,11 +93,9 @@ def look(
 
         write_json(to_json(report))
         return
-    from rich.console import Console
-
     from attnscope.cli.picture import draw
 
-    draw(report, Console())
+    draw(report, stdout())
     if open_app and save is not None:
         serve_saved(save)
 

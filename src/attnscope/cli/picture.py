@@ -13,11 +13,12 @@ from collections.abc import Iterable
 from typing import Final
 
 from rich.cells import cell_len, set_cell_size
-from rich.console import Console, Group, RenderableType
+from rich.console import Console, RenderableType
 from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
+from attnscope.cli.console import Trimmed
 from attnscope.cli.report import Attended, HeadLine, LayerLine, Report, split_mass
 
 # Okabe and Ito's colours, which all can tell apart, under black letters: dark or light terminal.
@@ -58,7 +59,7 @@ def draw(report: Report, console: Console) -> None:
         _title("To open the rest"),
         Padding(Text("\n".join(openings(report)), overflow="fold"), (0, 0, 0, 2), expand=False),
     ]
-    console.print(Group(*parts))
+    console.print(Trimmed(*parts))
 
 
 def _title(text: str, caption: str = "") -> Text:
