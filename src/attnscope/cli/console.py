@@ -115,8 +115,8 @@ def label(text: str) -> str:
 def safe(text: str) -> str:
     """A text as a terminal may show it: with line ends and tabs, and nothing that could steer it.
 
-    >>> safe("a\n\x1b[2J")
-    'a\n\\x1b[2J'
+    >>> safe("a\\n\\x1b[2J")
+    'a\\n\\\\x1b[2J'
     """
     return "".join(one if one in "\n\t" else _visible(one) for one in text)
 
