@@ -65,6 +65,8 @@ def test_help_takes_at_most_300_ms() -> None:
         ("look", "-h"),
         ("generate", "-h"),
         ("plan", "-h"),
+        ("serve", "-h"),
+        ("lessons", "-h"),
         ("models", "-h"),
         ("bench", "-h"),
     ],

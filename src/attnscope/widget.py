@@ -24,7 +24,7 @@ from attnscope.serve.store import Store, UnknownTraceError
 from attnscope.trace import Trace
 
 ENTRY: Final = "widget.js"
-STYLES: Final = ("base.css", "shell.css", "overview.css", "map.css", "flow.css")
+STYLES: Final = ("base.css", "shell.css", "overview.css", "map.css", "flow.css", "flow-side.css")
 HEIGHTS: Final = (240, 2000)
 
 

@@ -31,7 +31,7 @@ from attnscope.trace import LayerRecord, Trace
 
 SCHEMA: Final = "attnscope.page/1"
 ENTRY: Final = "standalone.js"
-STYLES: Final = ("base.css", "shell.css", "overview.css", "map.css", "flow.css")
+STYLES: Final = ("base.css", "shell.css", "overview.css", "map.css", "flow.css", "flow-side.css")
 MAP_FROM: Final = 1024
 """Tokens above which the captured map goes along: the page would be slow to pool one itself."""
 MOST_BYTES: Final = 256 << 20

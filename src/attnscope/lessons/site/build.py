@@ -18,7 +18,7 @@ from attnscope.lessons.site.blocks import draw
 from attnscope.lessons.site.bundle import bundle
 from attnscope.lessons.site.check import check
 from attnscope.lessons.site.course import PLAN, Course, Lesson, load
-from attnscope.lessons.site.page import Frame, Page, html
+from attnscope.lessons.site.page import STYLES, Frame, Page, html
 from attnscope.lessons.site.source import Place
 from attnscope.lessons.site.timeline import timeline
 from attnscope.lessons.site.words import LANGUAGES, say
@@ -61,9 +61,7 @@ def assets() -> dict[str, str]:
     return {
         "course.js": bundle(widgets / "course.js"),
         "scheme.js": bundle(widgets / "scheme.js"),
-        "base.css": (css / "base.css").read_text(encoding="utf-8"),
-        "lessons.css": (css / "lessons.css").read_text(encoding="utf-8"),
-        "widgets.css": (css / "widgets.css").read_text(encoding="utf-8"),
+        **{f"{name}.css": (css / f"{name}.css").read_text(encoding="utf-8") for name in STYLES},
     }
 
 

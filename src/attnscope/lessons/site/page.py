@@ -13,13 +13,16 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from html import escape, unescape
-from typing import Any
+from typing import Any, Final
 
 from attnscope.lessons import figures
 from attnscope.lessons.site import inline, mathml, values
 from attnscope.lessons.site.course import Course
 from attnscope.lessons.site.source import Document, Place, Text
 from attnscope.lessons.site.words import say
+
+STYLES: Final = ("base", "lessons", "blocks", "course-parts", "widgets")
+"""The style sheets of a page, in the order that they are read."""
 
 
 @dataclass
@@ -209,7 +212,7 @@ def _head(frame: Frame) -> Iterator[str]:
     yield '<meta name="color-scheme" content="light dark">'
     yield f"<title>{escape(frame.title)}</title>"
     yield '<link rel="icon" href="data:,">'
-    for name in ("base", "lessons", "widgets"):
+    for name in STYLES:
         yield f'<link rel="stylesheet" href="{frame.root}assets/{name}.css">'
     yield '</head>\n<body>\n<div class="attnscope course" id="course">'
     yield f'<script src="{frame.root}assets/scheme.js"></script>'

@@ -282,7 +282,7 @@ export function createHttpSource(options) {
     similar: async ({ trace, ...query }) => once(path(trace, "similar"), query),
     expected: async ({ trace, ...query }) => {
       const { cell, density } = await once(path(trace, "expected"), query);
-      return { cell, density: Float32Array.from(density) };
+      return { cell, density: Float32Array.from(density, (/** @type {number | null} */ mean) => mean ?? NaN) };
     },
     table: async ({ trace, rows, keys, ...query }) => {
       const window = { rows: `${rows[0]}-${rows[1]}`, keys: `${keys[0]}-${keys[1]}` };
