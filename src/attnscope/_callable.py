@@ -32,6 +32,7 @@ EXTRAS: Final = {
     "uvicorn": "serve",
     "anywidget": "notebook",
     "traitlets": "notebook",
+    "markdown_it": "lessons",
 }
 """Which extra brings a package that may be missing."""
 
