@@ -86,8 +86,10 @@ def served(samples: Samples, tmp_path_factory: pytest.TempPathFactory) -> Iterat
         process.stdout.close()
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def browser() -> Iterator[Any]:
+    """One Chromium for each file: while Playwright is at work its event loop runs in this thread,
+    and tests of other files that start a loop of their own could not."""
     from playwright.sync_api import sync_playwright
 
     program = shutil.which("chromium")

@@ -412,7 +412,7 @@ def test_the_timeline_and_the_lists_read_without_fault(
     assert page.locator(".note-card").count() == 1
     page.goto((site / "index.html").as_uri())
     page.get_by_role("link", name=re.compile("一个 token" if language == "zh" else "takes")).click()
-    assert page.locator("main.index").count() == 1
+    page.wait_for_selector("main.index")
 
 
 def test_a_lesson_leads_to_the_same_lesson_in_the_other_language(page: Any, site: Path) -> None:

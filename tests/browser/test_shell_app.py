@@ -142,14 +142,25 @@ def test_the_theme_follows_the_system_while_it_is_open(page: Any) -> None:
 LINK = "flow/made/1.2?q=30-33&k=7&mass=0.75&how=mean&measure=arrived&lang=zh&theme=dark"
 
 
+def settle(page: Any) -> None:
+    """Wait until the side says nothing new for a while: its parts come one after the other."""
+    before, same = "", 0
+    while same < 5:
+        page.wait_for_timeout(100)
+        shown = page.locator(".side").inner_text()
+        same, before = (same + 1 if shown == before else 0), shown
+
+
 def test_a_link_reopens_exactly_the_view(page: Any) -> None:
     open_fake(page, "#" + LINK)
     page.wait_for_selector(".keys table")
+    settle(page)
     first = page.evaluate("JSON.stringify(window.attnscopeApp.store.get())")
     shown = page.locator(".side").inner_text()
     assert set(hash_of(page).split("?")[1].split("&")) == set(LINK.split("?")[1].split("&"))
     open_fake(page, hash_of(page))
     page.wait_for_selector(".keys table")
+    settle(page)
     assert page.evaluate("JSON.stringify(window.attnscopeApp.store.get())") == first
     assert page.locator(".side").inner_text() == shown
 

@@ -185,6 +185,8 @@ def test_a_writer_that_is_ended_leaves_nothing(trace: Trace, tmp_path: Path, sen
     process = subprocess.Popen(
         [sys.executable, "-c", WRITING, tmp_path / "source", tmp_path / "out" / "t"],
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        # where the tests run in the background, a child would ignore Ctrl-C
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     )  # fmt: skip
     assert process.stdout is not None
     assert process.stdout.readline() == "half\n"

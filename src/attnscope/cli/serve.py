@@ -54,6 +54,8 @@ def serve(
     """
     if not 0 <= port <= MOST_PORT:
         raise typer.BadParameter(f"--port: expected 0 to {MOST_PORT}, got {port}")
+    # Two threads make tiles, each with products of its own; BLAS threads of theirs would fight.
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     from attnscope.serve.run import Settings, open_all, open_saved, traces_folder
     from attnscope.serve.store import Store
 
