@@ -75,8 +75,7 @@ def test_a_norm_in_bfloat16_is_rounded_once() -> None:
     with torch.no_grad():
         made = ours(x), theirs(x), (x / rms.bfloat16()) * (1 + theirs.weight)
     ours_off, theirs_off, twice_off = (
-        float((y.double() - exact).square().mean().sqrt())
-        for y in made
+        float((y.double() - exact).square().mean().sqrt()) for y in made
     )
     assert made[0].dtype == torch.bfloat16
     # 40,960 roundings: their mean square is the same to a few per cent
