@@ -139,3 +139,24 @@ def test_sizes_that_nobody_states_are_said() -> None:
         assert model.layers[0].heads.qk == 16
     assert not [one for one in from_config(GROUPED).notes if "head" in one]
     assert not [one for one in read("deepseek-v3").notes if "head" in one]
+
+
+def test_zamba2_without_its_list_of_layers_is_refused() -> None:
+    """The library would fill in the list of one published model, whatever the number of layers."""
+    config = {
+        "model_type": "zamba2", "num_hidden_layers": 54, "hidden_size": 64, "mamba_d_state": 16,
+        "mamba_d_conv": 4, "mamba_expand": 2, "mamba_ngroups": 1, "n_mamba_heads": 8,
+        "num_attention_heads": 4, "num_key_value_heads": 4, "attention_head_dim": 32,
+    }  # fmt: skip
+    with pytest.raises(ConfigError, match="layers_block_type is not there"):
+        read(config)
+
+
+def test_a_width_of_mamba_that_contradicts_the_expansion_is_refused() -> None:
+    config = {
+        "model_type": "falcon_mamba", "num_hidden_layers": 2, "hidden_size": 64, "expand": 2,
+        "state_size": 16, "conv_kernel": 4, "intermediate_size": 128,
+    }  # fmt: skip
+    assert read(config).kv(context=8, batch=1).fixed_bytes > 0
+    with pytest.raises(ConfigError, match=r"intermediate_size 96 contradicts expand x hidden_size"):
+        read({**config, "intermediate_size": 96})

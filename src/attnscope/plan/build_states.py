@@ -17,10 +17,16 @@ def mamba1(fields: Fields, index: int, kind: str) -> Layer:
     """Mamba 1 by its own names, and by Jamba's and Zamba's with `mamba_` before them."""
     old = fields.raw("mamba_d_state") is None
     expand = fields.count("expand" if old else "mamba_expand")
-    inner = fields.optional("intermediate_size") if old else None
+    inner = expand * fields.count("hidden_size")
+    given = fields.optional("intermediate_size") if old else None
+    if given not in (None, inner):
+        raise fields.fail(
+            f"intermediate_size {given} contradicts expand x hidden_size = {inner}; "
+            "the library takes the latter."
+        )
     return kinds.mamba(
         index,
-        inner=inner or expand * fields.count("hidden_size"),
+        inner=inner,
         states=fields.count("state_size" if old else "mamba_d_state"),
         taps=fields.count("conv_kernel" if old else "mamba_d_conv"),
         source=fields.says(

@@ -142,7 +142,7 @@ FAMILIES: Final[dict[str, Family]] = {
     "falcon_h1": Family(patterns.repeat(patterns.HYBRID), hybrid=build_states.with_mamba2),
     "zamba": Family(patterns.zamba, linear=build_states.mamba1, hybrid=build_states.zamba_hybrid),
     "zamba2": Family(
-        patterns.repeat(patterns.LINEAR),
+        patterns.zamba2,
         linear=build_states.mamba2,
         hybrid=build_states.zamba2_hybrid,
     ),

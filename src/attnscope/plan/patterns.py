@@ -277,6 +277,11 @@ def zamba(fields: Fields, layers: int) -> list[str]:
     return head + [HYBRID if i % period == offset else LINEAR for i in range(layers - 3)]
 
 
+def zamba2(fields: Fields, layers: int) -> list[str]:
+    """Zamba 2 without its list of layers; the library would put 54 layers of one model there."""
+    raise fields.fail("layers_block_type is not there, which says where the attention stands.")
+
+
 def layer_group(fields: Fields, layers: int) -> list[str]:
     """`layer_group_size`: the last of each group is full, the others linear."""
     return pattern_field("layer_group_size", None, other=LINEAR)(fields, layers)
