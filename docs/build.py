@@ -226,11 +226,11 @@ def surface() -> dict[str, Any]:
 
 def readme() -> str:
     """README.md with its block printed anew."""
-    text = README.read_text(encoding="utf-8")
+    printed = attnscope("look", TEXT)
+    text = README.read_text(encoding="utf-8")  # after the run, which leaves time for an edit
     found = re.search(re.escape(BEGIN) + "(.*?)" + re.escape(END), text, re.DOTALL)
     if found is None:
         raise RuntimeError("README.md: the marks around the printed block are gone")
-    printed = attnscope("look", TEXT)
     lines = "\n".join(line.rstrip() for line in printed.splitlines())
     return text[: found.start(1)] + lines.strip("\n") + "\n" + text[found.end(1) :]
 

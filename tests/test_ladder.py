@@ -18,6 +18,7 @@ LAYERS = {
     "shapes": 0,
     "errors": 0,
     "_callable": 0,
+    "link": 0,
     "core": 1,
     "positions": 2,
     "caches": 2,

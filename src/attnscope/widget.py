@@ -17,9 +17,9 @@ import anywidget
 import traitlets
 
 from attnscope.errors import AttnscopeError
+from attnscope.link import link
 from attnscope.serve.answers import JSON, Answer, Answers, UnknownPathError
 from attnscope.serve.files import STATIC
-from attnscope.serve.link import link
 from attnscope.serve.store import Store, UnknownTraceError
 from attnscope.trace import Trace
 

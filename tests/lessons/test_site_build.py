@@ -12,7 +12,6 @@ import pytest
 from attnscope.lessons.site import ContentError, build, load
 from attnscope.lessons.site import code as excerpts
 from attnscope.lessons.site.build import STATIC, draw_lesson
-from attnscope.lessons.site.bundle import bundle
 from attnscope.lessons.site.course import Course, Lesson
 from attnscope.lessons.site.flow import steps
 from attnscope.lessons.site.source import parse
@@ -218,24 +217,3 @@ def test_the_flow_counts_what_the_models_learn() -> None:
     # q, k and v of Qwen3.8-27B without its gate: 5120 x 256 x (24 + 4 + 4)
     assert by_id["projections"].real_parameters == 5120 * 256 * 32
     assert by_id["heads"].real_parameters == 24 * 256 * 5120
-
-
-def test_modules_are_bundled_in_order_and_odd_ones_refused(tmp_path: Path) -> None:
-    def write(name: str, text: str) -> Path:
-        (tmp_path / name).write_text(text)
-        return tmp_path / name
-
-    write("b.js", "export const b = 1;\nexport function twice(x) { return 2 * x; }\n")
-    a = write("a.js", 'import { b, twice as double } from "./b.js";\nglobalThis.x = double(b);\n')
-    made = bundle(a)
-    assert made.index("b.js") < made.index("a.js")
-    assert "const { b, twice: double } = m0;" in made
-    for text, said in (
-        ('import { c } from "./b.js";\n', "exports no 'c'"),
-        ('import b from "./b.js";\n', "is no form that can be bundled"),
-        ("export default 1;\n", "is no form that can be bundled"),
-        ('import { x } from "./none.js";\n', "there is no module none.js"),
-        ('import { a } from "./a2.js";\n', "in a circle: a2.js -> a2.js"),
-    ):
-        with pytest.raises(ValueError, match=re.escape(said)):
-            bundle(write("a2.js", text))

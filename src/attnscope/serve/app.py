@@ -32,10 +32,10 @@ from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route, Router
 
 from attnscope.errors import AttnscopeError
+from attnscope.link import link
 from attnscope.serve.answers import BYTES, Answer, Answers, Part, UnknownPathError
 from attnscope.serve.captures import Captures, OccupiedError, UnknownCaptureError
 from attnscope.serve.files import STATIC, TYPES, Files
-from attnscope.serve.link import link
 from attnscope.serve.security import (
     App,
     Guard,
@@ -103,7 +103,7 @@ def make_app(
         Route("/api/captures/{id}/events", events),
         Route("/api/{path:path}", _Asking(answers, workers), methods=["GET"]),
     ]
-    return Guard(_Explaining(Router(routes, redirect_slashes=False)), token=token, port=port)
+    return Guard(Explaining(Router(routes, redirect_slashes=False)), token=token, port=port)
 
 
 _STATUS: Final[dict[type[Exception], int]] = {
@@ -135,7 +135,7 @@ def explain(error: Exception) -> tuple[int, str]:
 _WORDS: Final = {404: "There is nothing here.", 405: "This is not done in that way."}
 
 
-class _Explaining:
+class Explaining:
     """Turns what a route raises into a status and a sentence."""
 
     def __init__(self, app: App) -> None:

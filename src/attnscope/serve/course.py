@@ -27,9 +27,9 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route, Router
 
-from attnscope.serve.app import _Explaining
+from attnscope.serve.app import Explaining
 from attnscope.serve.files import TYPES
-from attnscope.serve.run import HOST, SECONDS_TO_END, _ending, _tell, bind
+from attnscope.serve.run import HOST, SECONDS_TO_END, bind, ending, tell
 from attnscope.serve.security import App, Guard
 
 HTML: Final = "index.html"
@@ -79,7 +79,7 @@ def make_course_app(
         Route("/notes/{language}/{id}", write, methods=["PUT"]),
         Route("/{path:path}", page),
     ]
-    return Guard(_Explaining(Router(routes, redirect_slashes=False)), token=token, port=port)
+    return Guard(Explaining(Router(routes, redirect_slashes=False)), token=token, port=port)
 
 
 def _replace(place: Path, body: bytes) -> None:
@@ -133,8 +133,8 @@ async def _serve(
     )  # fmt: skip
     logging.getLogger("uvicorn").setLevel(logging.CRITICAL)
     server = uvicorn.Server(config)
-    server.capture_signals = lambda: _ending(server)  # type: ignore[method-assign]
-    telling = asyncio.ensure_future(_tell(server, f"http://{HOST}:{port}/{token}/", ready))
+    server.capture_signals = lambda: ending(server)  # type: ignore[method-assign]
+    telling = asyncio.ensure_future(tell(server, f"http://{HOST}:{port}/{token}/", ready))
     try:
         await server.serve(sockets=[listening])
     finally:

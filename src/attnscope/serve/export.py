@@ -24,8 +24,8 @@ import numpy as np
 
 from attnscope import tiles
 from attnscope.errors import TraceError
+from attnscope.link import LinkError, link
 from attnscope.serve.files import STATIC
-from attnscope.serve.link import LinkError, link
 from attnscope.serve.packed import Pack
 from attnscope.trace import LayerRecord, Trace
 

@@ -124,9 +124,9 @@ async def _serve(
     logging.getLogger("uvicorn").setLevel(logging.CRITICAL)  # a client's bad request is its own
     server = uvicorn.Server(config)
     # Its own way raises the signal once more when it has ended, in the middle of our cleaning up.
-    server.capture_signals = lambda: _ending(server)  # type: ignore[method-assign]
+    server.capture_signals = lambda: ending(server)  # type: ignore[method-assign]
     address = f"http://{HOST}:{port}/{settings.token}/"
-    telling = asyncio.ensure_future(_tell(server, address, ready))
+    telling = asyncio.ensure_future(tell(server, address, ready))
     try:
         await server.serve(sockets=[listening])
     finally:
@@ -137,7 +137,7 @@ async def _serve(
 
 
 @contextlib.contextmanager
-def _ending(server: Any) -> Iterator[None]:
+def ending(server: Any) -> Iterator[None]:
     """Let Ctrl-C and a polite kill end the server; a second one does not wait for anybody."""
 
     def end(*_: object) -> None:
@@ -155,7 +155,7 @@ def _ending(server: Any) -> Iterator[None]:
             signal.signal(one, handler)
 
 
-async def _tell(server: object, address: str, ready: Callable[[str], None]) -> None:
+async def tell(server: object, address: str, ready: Callable[[str], None]) -> None:
     while not getattr(server, "started", False):
         await asyncio.sleep(0.01)
     await asyncio.to_thread(ready, address)

@@ -83,7 +83,7 @@ class NewFolder:
             _sync(self.temporary)
             if self.overwrite and self.path.exists():
                 _check_target(self.path, overwrite=True)
-                _exchange(self.temporary, self.path)
+                exchange(self.temporary, self.path)
             else:
                 try:
                     self.temporary.rename(self.path)
@@ -179,8 +179,8 @@ def _exists(path: Path) -> TraceError:
     )
 
 
-def _exchange(new: Path, old: Path) -> None:
-    """Put `new` in the place of `old`, and remove what stood there."""
+def exchange(new: Path, old: Path) -> None:
+    """Put the folder `new` in the place of `old`, which comes back if that fails, and remove it."""
     if _swap(new, old):
         shutil.rmtree(new, ignore_errors=True)
         return

@@ -15,15 +15,16 @@ from typing import Final
 
 from attnscope.lessons.site import asking, showing  # noqa: F401 (they register their blocks)
 from attnscope.lessons.site.blocks import draw
-from attnscope.lessons.site.bundle import bundle
 from attnscope.lessons.site.check import check
 from attnscope.lessons.site.course import PLAN, Course, Lesson, load
 from attnscope.lessons.site.page import STYLES, Frame, Page, html
 from attnscope.lessons.site.source import Place
 from attnscope.lessons.site.timeline import timeline
 from attnscope.lessons.site.words import LANGUAGES, say
+from attnscope.link import link
 
 STATIC: Final = Path(__file__).parents[2] / "serve" / "static"
+SCRIPTS: Final = ("course", "scheme")
 OTHER: Final = {"zh": "en", "en": "zh"}
 
 
@@ -56,11 +57,9 @@ def build(course: Course | None = None, *, notes: bool = False) -> dict[str, byt
 
 def assets() -> dict[str, str]:
     """Scripts and styles."""
-    widgets = STATIC / "js" / "widgets"
     css = STATIC / "css"
     return {
-        "course.js": bundle(widgets / "course.js"),
-        "scheme.js": bundle(widgets / "scheme.js"),
+        **{f"{name}.js": link(STATIC / "js", [f"widgets/{name}.js"]) for name in SCRIPTS},
         **{f"{name}.css": (css / f"{name}.css").read_text(encoding="utf-8") for name in STYLES},
     }
 

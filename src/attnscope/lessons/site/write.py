@@ -19,6 +19,7 @@ from typing import Final
 
 from attnscope.lessons.site.build import build
 from attnscope.lessons.site.course import Course
+from attnscope.trace.folder import exchange
 
 MARKER: Final = "attnscope-course.json"
 FORMAT: Final = "attnscope.course/1"
@@ -59,7 +60,10 @@ def export(
         marker = {"format": FORMAT, "files": sorted(files)}
         (hidden / MARKER).write_text(json.dumps(marker, indent=1) + "\n", encoding="utf-8")
         _refuse(place, folder)  # making the pages took its time
-        _replace(place, hidden)
+        if place.exists():
+            exchange(hidden, place)
+        else:
+            hidden.rename(place)
     finally:
         shutil.rmtree(hidden, ignore_errors=True)
     return [folder / path for path in sorted(files)]
@@ -101,18 +105,3 @@ def _beside(place: Path, folder: Path) -> Path:
     except OSError as error:
         raise OSError(error.errno, error.strerror, str(folder)) from None
     return hidden
-
-
-def _replace(place: Path, hidden: Path) -> None:
-    """Put the new folder in the place of the old one, which comes back if that fails."""
-    if not place.exists():
-        hidden.rename(place)
-        return
-    old = place.parent / f"{hidden.name}-old"
-    place.rename(old)
-    try:
-        hidden.rename(place)
-    except OSError:
-        old.rename(place)
-        raise
-    shutil.rmtree(old, ignore_errors=True)

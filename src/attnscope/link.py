@@ -1,4 +1,4 @@
-"""Makes one file of the browser side's modules: for a notebook's widget and a stand-alone page.
+"""Makes one file of browser modules: for the app, a notebook's widget, and pages opened from disk.
 
 The idea: the modules are written in a small part of the language, so that joining them needs no
 parser. Each becomes a function with a scope of its own, called once, in the order of the imports;
@@ -12,7 +12,7 @@ smaller. What is outside of that small part is an error that names file and line
 Not allowed: other forms of import and export, several names in one `export const`, cycles, a
 top-level await, import(), import.meta.
 
-Not here: what the file is put into (export.py, attnscope.widget).
+Not here: the modules (serve/static/js), what the file is put into (serve, widget, lessons).
 """
 
 from __future__ import annotations
@@ -93,7 +93,9 @@ def link(root: Path, entries: list[str], *, expose: bool = False) -> str:
     """
     modules = ordered(root, entries)
     places = {module.name: number for number, module in enumerate(modules)}
-    lines = ["const attnscopeModules = (() => {", '"use strict";']
+    # A classic script leaves no name behind, so that a page may have several.
+    begin = "const attnscopeModules = (() => {" if expose else "(() => {"
+    lines = [begin, '"use strict";']
     for module in modules:
         lines += _wrapped(module, places)
     last = places[_normal(entries[-1], ".")]

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from attnscope.link import LinkError, blank, link, ordered, read
 from attnscope.serve.files import STATIC
-from attnscope.serve.link import LinkError, blank, link, ordered, read
 
 
 def write(folder: Path, **modules: str) -> Path:
@@ -191,7 +191,15 @@ def test_every_module_of_the_page_can_be_joined(name: str) -> None:
     assert read(STATIC / "js", name).name == name
 
 
-@pytest.mark.parametrize("entry", ["page.js", "widget.js", "standalone.js"])
+def test_several_linked_scripts_live_in_one_page(tmp_path: Path) -> None:
+    write(tmp_path, one="globalThis.seen = [1];\n", two="globalThis.seen.push(2);\n")
+    both = link(tmp_path, ["one.js"]) + link(tmp_path, ["two.js"])
+    assert run(both, then="console.log(JSON.stringify(globalThis.seen));").strip() == "[1,2]"
+
+
+@pytest.mark.parametrize(
+    "entry", ["page.js", "widget.js", "standalone.js", "widgets/course.js", "widgets/scheme.js"]
+)
 def test_every_entry_is_joined_and_parses(entry: str) -> None:
     script = link(STATIC / "js", [entry], expose=True)
     # A function is parsed when it is made, and runs only when it is called.
