@@ -271,6 +271,20 @@ def test_the_hub_cannot_be_reached(code: str, monkeypatch: pytest.MonkeyPatch) -
             ask("org/name")
 
 
+def test_a_file_that_the_hub_has_not_is_no_missing_network(monkeypatch: pytest.MonkeyPatch) -> None:
+    import huggingface_hub
+    from huggingface_hub.errors import RemoteEntryNotFoundError
+
+    def fail(*_: Any, **__: Any) -> None:
+        error = RemoteEntryNotFoundError.__new__(RemoteEntryNotFoundError)
+        error.args = ("404 Client Error.\n\nEntry Not Found for url: config.json.",)
+        raise error
+
+    monkeypatch.setattr(huggingface_hub.HfApi, "model_info", fail)
+    with pytest.raises(ModelError, match=r"The hub has org/name, but not every file.*config\.json"):
+        hub.offer("org/name")
+
+
 def test_what_the_hub_offers(monkeypatch: pytest.MonkeyPatch) -> None:
     """Licence and size come from the page; pickles and second copies are not counted."""
     from types import SimpleNamespace as Page

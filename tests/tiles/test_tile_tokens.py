@@ -76,6 +76,8 @@ def test_labels_are_whole_characters(
     assert found["ids"] == [10 + n for n in range(len(pieces))]
     assert found["labels"] == labels
     assert spans(found) == expected
+    own = zip(found["own_start"], found["own_end"], strict=True)
+    assert list(own) == [(start, end) for _, start, end in pieces]
 
 
 @settings(deadline=None)

@@ -115,6 +115,7 @@ class _Said:
             GatedRepoError,
             LocalEntryNotFoundError,
             OfflineModeIsEnabled,
+            RemoteEntryNotFoundError,
             RepositoryNotFoundError,
         )
 
@@ -125,6 +126,12 @@ class _Said:
             ) from error
         if isinstance(error, RepositoryNotFoundError):
             raise ModelError(f"The hub has no model {self.name} that this user may see.") from error
+        if isinstance(error, RemoteEntryNotFoundError):
+            missing = str(error).splitlines()[-1].rstrip(".")
+            raise ModelError(
+                f"The hub has {self.name}, but not every file that a model needs: {missing}. "
+                "Give the id of a model in transformers' format."
+            ) from error
         unreachable = (LocalEntryNotFoundError, OfflineModeIsEnabled, OSError)
         transport = (type(error).__module__ or "").startswith(("httpx", "httpcore"))
         if isinstance(error, unreachable) or (error is not None and transport):

@@ -29,7 +29,8 @@ def token_table(trace: Trace) -> dict[str, Any]:
     Returns:
         `TokenTable` of the browser side: `text`, and lists of equal length: `ids`, `start` and
         `end` (bytes of the text's UTF-8, whole characters; empty for a token without text),
-        `labels` (whole characters; never U+FFFD).
+        `labels` (whole characters; never U+FFFD), and `own_start` and `own_end` (the token's own
+        bytes, which may begin or end inside a character).
 
     Cost: one pass over the tokens.
     """
@@ -51,6 +52,8 @@ def token_table(trace: Trace) -> dict[str, Any]:
         "start": starts,
         "end": ends,
         "labels": labels,
+        "own_start": [token.start for token in trace.tokens],
+        "own_end": [token.end for token in trace.tokens],
     }
 
 

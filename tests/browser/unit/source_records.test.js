@@ -61,6 +61,14 @@ test("masked and missing tiles are states of their own", () => {
   assert.deepEqual([missing.state, missing.mean], ["missing", null]);
 });
 
+test("an error that comes late in a stream is the server's own sentence", () => {
+  const said = new TextEncoder().encode("layer 3 is damaged: 密.");
+  const sent = new Uint8Array(record("ATER", [[6, "u16", 422], [24, "u32", said.length]], [said]));
+  const reader = new RecordReader(() => assert.fail("it is no answer"));
+  reader.push(sent.subarray(0, 40));
+  assert.throws(() => reader.push(sent.subarray(40)), { name: "SourceError", message: "layer 3 is damaged: 密.", status: 422, code: "refused" });
+});
+
 test("tracks, rows, columns and flows are decoded", () => {
   const two = [Float32Array.of(1, 2), Float32Array.of(3, 4)];
   const track = record("ATTR", [[8, "u16", 2], [10, "u16", 3], [12, "u16", 2], [14, "u16", 1], [16, "u32", 9], [24, "u32", 16]], two);

@@ -12,6 +12,7 @@
  *     row     "ATRW" u16 version, flags; u32 count; f32 sink; then weights, arrived
  *     column  "ATCL" u16 version, 0;     u32 count; then sums
  *     flow    "ATFL" u16 version, flags; u32 layers, keys; then layer numbers, weights, arrived
+ *     error   "ATER" u16 version, status; at 24 u32 length, 0; then the sentence, where it came late
  *
  * Not here: fetching (http.js).
  */
@@ -72,6 +73,7 @@ function payloadOf(magic, view) {
   switch (magic) {
     case "ATTL":
     case "ATTR":
+    case "ATER":
       return view.getUint32(24, true);
     case "ATRW":
       return 4 * count * (flags & 1 ? 2 : 1);
@@ -127,6 +129,10 @@ export class RecordReader {
     const done = /** @type {Uint8Array} */ (this.record);
     this.record = null;
     this.filled = 0;
+    const view = new DataView(done.buffer);
+    if (magicOf(view) === "ATER") {
+      throw new SourceError(new TextDecoder().decode(done.subarray(HEADER)), { status: view.getUint16(6, true) });
+    }
     this.onRecord(/** @type {ArrayBuffer} */ (done.buffer));
   }
 
