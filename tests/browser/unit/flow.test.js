@@ -233,3 +233,12 @@ test("a measure is its two halves", () => {
 test("a chosen share is written without needless digits", () => {
   assert.deepEqual([0.9, 0.955, 1].map(shareText), ["90 %", "95.5 %", "100 %"]);
 });
+
+test("bytes become places at every length that UTF-8 has", () => {
+  const text = "\u007f\u0080\u07ff\u0800\uffff\u{10000}x";
+  assert.deepEqual([...unitOffsets(text, [0, 1, 3, 5, 8, 11, 15, 16])], [0, 1, 2, 3, 4, 5, 7, 8]);
+});
+
+test("weights of nothing shade nothing", () => {
+  assert.deepEqual([...shades([0, 0, 0], 1)], [0, 0, 0]);
+});

@@ -286,3 +286,30 @@ test("the largest weights come in order, and totals are sums or means of pairs",
   assert.equal(totalOf(row, [2, 3], "sum"), 0.75);
   assert.equal(totalOf(row, [2, 3], "mean"), 0.375);
 });
+
+test("zooming without a pointer is about the middle", () => {
+  const { camera } = cameraOf(true);
+  camera.take();
+  const { x, y, pixels } = camera.view;
+  camera.zoom(3);
+  assert.deepEqual([camera.view.x, camera.view.y, camera.view.pixels], [x, y, 3 * pixels]);
+});
+
+test("a flight lasts a while, however short, and ends, however long", () => {
+  for (const pixels of [1.05, 1e3]) {
+    const { camera, pass } = cameraOf(false);
+    camera.take();
+    camera.fly({ ...camera.view, pixels: camera.view.pixels * pixels });
+    pass(100);
+    camera.frame();
+    assert.ok(camera.flying, `${pixels}: it jumped`);
+    pass(2000);
+    camera.frame();
+    assert.ok(!camera.flying, `${pixels}: it still flies`);
+  }
+});
+
+test("an empty line that stands in tokens of its own ends a paragraph", () => {
+  const labels = ["One", ".", "\n", "\n", "Two", ".", "\n", "\n", "Three", "."];
+  assert.deepEqual(new Sections(labels).paragraphs.map(({ from }) => from), [0, 4, 8]);
+});

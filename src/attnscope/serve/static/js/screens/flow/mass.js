@@ -62,10 +62,8 @@ export function shades(weights, sink) {
   for (let key = sink; key < weights.length; key++) if (weights[key] > largest) largest = weights[key];
   if (largest === 0) for (let key = 0; key < weights.length; key++) if (weights[key] > largest) largest = weights[key];
   const made = new Float32Array(weights.length);
-  if (largest > 0) {
-    for (let key = 0; key < weights.length; key++) {
-      made[key] = weights[key] > 0 ? Math.sqrt(Math.min(1, weights[key] / largest)) : 0;
-    }
+  for (let key = 0; key < weights.length; key++) {
+    made[key] = weights[key] > 0 ? Math.sqrt(Math.min(1, weights[key] / largest)) : 0;
   }
   return made;
 }
