@@ -32,7 +32,9 @@ def test_a_listed_text_opens_by_keyboard(open_app: Callable[..., Any]) -> None:
     button.focus()
     page.keyboard.press("Enter")
     page.wait_for_function("() => location.hash.startsWith('#overview/hybrid-short')")
-    assert page.locator(".picker select").input_value() == "hybrid-short"
+    page.wait_for_function(
+        "() => document.querySelector('.picker select').value === 'hybrid-short'"
+    )
 
 
 def type_and_capture(page: Any, text: str, generate: int) -> None:

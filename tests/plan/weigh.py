@@ -3,8 +3,8 @@
 The idea: nothing of the planner is in here. A family of the installed transformers is built from
 its own configuration class (with fewer layers where the default is large), run forward once at two
 lengths with `DynamicCache(config=...)`, and every tensor found in the cache is counted. On the
-meta device no number is computed, so size costs nothing. Each family runs in a forked process
-with a limit on time and memory, so that one broken family is one line in the table.
+meta device no number is computed, so size costs nothing. Each family runs in a process of
+its own, with a limit on time and memory, so that one broken family is one line in the table.
 
 Not here: the comparison with the plan (sweep.py).
 """
@@ -15,12 +15,12 @@ import contextlib
 import json
 import os
 import resource
-import signal
 import sys
 import time
 import traceback
-import warnings
 from typing import Any
+
+from attnscope.testing.apart import EndedError, apart
 
 SECONDS = 150
 MEMORY = 5 << 30
@@ -254,45 +254,30 @@ def weigh_family(key: str, dtype: str = "bfloat16") -> Weighed:
     return measured
 
 
-def _limited(key: str, pipe: int) -> None:
+def _limited(key: str) -> Weighed:
+    """`weigh_family` under the limit on memory; what goes wrong is an entry of its own."""
     resource.setrlimit(resource.RLIMIT_DATA, (MEMORY, MEMORY))
-    signal.alarm(SECONDS)
-    # A model may print what it likes; only the pipe carries the answer.
+    # A model may print what it likes.
     null = os.open(os.devnull, os.O_WRONLY)
     os.dup2(null, 1)
     os.dup2(null, 2)
     try:
-        answer = weigh_family(key)
-    except BaseException as error:
+        return weigh_family(key)
+    except Exception as error:
         last = traceback.extract_tb(error.__traceback__)[-1]
         said = " ".join(str(error).split())[:300]
-        answer = {"error": f"{type(error).__name__}: {said}", "where": last.name}
-    with os.fdopen(pipe, "w") as out:
-        json.dump(answer, out)
+        return {"error": f"{type(error).__name__}: {said}", "where": last.name}
 
 
 def weigh(key: str) -> Weighed:
-    """Weigh one family in a forked process of its own; a crash or a limit is an error entry."""
+    """Weigh one family in a process of its own; a crash or a limit is an error entry."""
     began = time.monotonic()
-    read, write = os.pipe()
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DeprecationWarning)  # torch has threads; the child uses one
-        child = os.fork()
-    if child == 0:
-        os.close(read)
-        code = 1
-        try:
-            _limited(key, write)
-            code = 0
-        finally:
-            os._exit(code)
-    os.close(write)
-    with os.fdopen(read) as got:
-        text = got.read()
-    _, status = os.waitpid(child, 0)
-    if os.WIFSIGNALED(status):
-        return {"error": f"stopped by signal {os.WTERMSIG(status)} (limit {SECONDS} s)"}
-    answer: Weighed = json.loads(text) if text else {"error": f"died, status {status}"}
+    try:
+        answer: Weighed = apart(
+            _limited, key, seconds=SECONDS, preload=("torch", "transformers", "weigh")
+        )
+    except EndedError as error:
+        return {"error": str(error)}
     answer["seconds"] = round(time.monotonic() - began, 1)
     return answer
 

@@ -20,10 +20,8 @@ from __future__ import annotations
 
 import contextlib
 import json
-import os
 import re
 import resource
-import signal
 import sys
 import warnings
 from collections.abc import Iterator
@@ -38,6 +36,7 @@ from attnscope.capture.interface import watching
 from attnscope.capture.shrink import build, families
 from attnscope.capture.watch import Wanted, Watch
 from attnscope.errors import UnsupportedModelError
+from attnscope.testing.apart import EndedError, apart
 from attnscope.testing.budget import budget
 from attnscope.trace.layer import LayerRecord as Stored
 
@@ -222,34 +221,30 @@ def _line(error: BaseException) -> str:
 
 
 def in_process(family: str) -> dict[str, str]:
-    """`try_family` in a forked process with limits; a difference is a status of its own."""
-    reader, writer = os.pipe()
-    child = os.fork()
-    if child == 0:
-        os.close(reader)
-        found = {"status": "not built", "reason": "it did not end"}
-        try:
-            signal.alarm(SECONDS)
-            resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
-            torch.set_num_threads(1)
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore")
-                found = try_family(family)
-        except DifferentError as error:
-            found = {"status": "differs", "reason": _line(error)}
-        except BaseException as error:
-            found = {"status": "failed", "reason": _line(error)}
-        finally:
-            os.write(writer, json.dumps(found).encode())
-            os._exit(0)
-    os.close(writer)
-    with os.fdopen(reader, "rb") as pipe:
-        said = pipe.read()
-    os.waitpid(child, 0)
-    if not said:
+    """`try_family` in a process of its own, with limits; a difference is a status of its own."""
+    try:
+        found: dict[str, str] = apart(
+            _limited,
+            family,
+            seconds=SECONDS,
+            preload=("torch", "transformers", "attnscope.capture.sweep"),
+        )
+    except EndedError:
         return {"status": "not built", "reason": f"took more than {SECONDS} s or its memory"}
-    result: dict[str, str] = json.loads(said)
-    return result
+    return found
+
+
+def _limited(family: str) -> dict[str, str]:
+    resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
+    torch.set_num_threads(1)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            return try_family(family)
+    except DifferentError as error:
+        return {"status": "differs", "reason": _line(error)}
+    except BaseException as error:
+        return {"status": "failed", "reason": _line(error)}
 
 
 def sweep(wanted: list[str]) -> dict[str, dict[str, str]]:
@@ -257,7 +252,7 @@ def sweep(wanted: list[str]) -> dict[str, dict[str, str]]:
     import transformers
 
     transformers.logging.set_verbosity_error()
-    try_family("llama")  # compiles here what every forked process would compile for itself
+    try_family("llama")  # fills the cache of compiled code, which every process then reads
     classes, table = families(), {}
     for family in wanted or sorted(classes):
         table[family] = {"class": classes[family], **in_process(family)}

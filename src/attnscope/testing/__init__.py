@@ -1,5 +1,6 @@
 """Tools that tests of attention code need, shipped because others need them too."""
 
+from attnscope.testing.apart import EndedError, apart
 from attnscope.testing.budget import Budget, budget
 from attnscope.testing.implementations import attend_by, implementations, unable
 from attnscope.testing.inputs import Inputs, adversarial, ordinary, qkv
@@ -8,8 +9,10 @@ from attnscope.testing.poison import poison
 
 __all__ = [
     "Budget",
+    "EndedError",
     "Inputs",
     "adversarial",
+    "apart",
     "attend_by",
     "budget",
     "implementations",
