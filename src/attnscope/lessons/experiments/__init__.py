@@ -12,6 +12,7 @@ same seed gives the same numbers; `python -m attnscope.lessons.experiments.<name
     rotary     rotated q and k know the distance alone; rotated v would know the place
     sink       a row with nothing to look for, and two ways not to fetch
     cache      what is computed twice without a cache; which bits are the same with one
+    latent     a latent of few numbers for keys and values; a rotation in its way
     training   learning with and without 1 / sqrt(d), and with logits that grow
     sweep      the same claim at several widths and learning rates
 
@@ -37,6 +38,7 @@ NAMES: Final[tuple[str, ...]] = (
     "rotary",
     "sink",
     "cache",
+    "latent",
     "training",
     "sweep",
 )

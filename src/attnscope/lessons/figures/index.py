@@ -55,6 +55,11 @@ TOPICS: Final[dict[str, tuple[str, str, tuple[str, ...]]]] = {
         "固定状态与压缩条目",
         ("state", "kv.dsv41flash"),
     ),
+    "latents": (
+        "Latents: what they stand for, and two ways to read them",
+        "潜向量：顶替什么，两种读法各算多少",
+        ("mla",),
+    ),
     "papers": (
         "What papers report",
         "论文报告的数",

@@ -108,6 +108,7 @@ def steps() -> tuple[Step, ...]:
              ("three projections of every row", "每一行做三种投影"),
              lambda s: _each(s, s.heads, s.tokens, s.width),
              lambda s: s.model * s.width * (s.heads + 2 * s.kv_heads)),
+        *_later(),
         step("rope", 6, ("RoPE", "RoPE"),
              ("turn q and k by their position", "按位置转动 q 和 k"),
              lambda s: _each(s, s.heads, s.tokens, s.width)),
@@ -130,4 +131,25 @@ def steps() -> tuple[Step, ...]:
              ("join the heads, project back", "拼接各头，再投影回去"),
              lambda s: _shape(s.tokens, s.model),
              lambda s: s.heads * s.width * s.model if s.heads > 1 else 0),
+    )  # fmt: skip
+
+
+def _later() -> tuple[Step, ...]:
+    """What takes the place of keys and values: other real models have it, and are named."""
+    from attnscope.lessons.experiments.latent import run
+    from attnscope.lessons.figures import latents
+
+    sizes, wide = latents.sizes(latents.V2), model(latents.V2).width
+    found = world.load()
+    small, made = run(pairs=1).rank, 2 * found.w_k.shape[1]
+    heads = latents.heads(latents.V2)
+    return (
+        Step(
+            "latent", 10, {"en": "One latent (MLA)", "zh": "一个潜向量（MLA）"},
+            {"en": "in place of k and v; DeepSeek-V2 has it, Qwen3.8 does not",
+             "zh": "代替 k 和 v；DeepSeek-V2 有，Qwen3.8 没有"},
+            _shape(len(found.tokens), small), _shape("T", sizes.rank + sizes.rope),
+            len(found.features) * small + small * made,
+            wide * (sizes.rank + sizes.rope) + sizes.rank * heads * (sizes.nope + sizes.v),
+        ),
     )  # fmt: skip

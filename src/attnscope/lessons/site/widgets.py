@@ -14,6 +14,7 @@ from typing import Any, Final
 
 from attnscope.lessons import world
 from attnscope.lessons.site import values
+from attnscope.lessons.site.keepers import forms, kept
 
 Data = Callable[[str], dict[str, Any]]
 
@@ -68,5 +69,9 @@ WIDGETS: Final[dict[str, Data]] = {
     "hide": nothing,
     "mixture": teaching,
     "mix": nothing,
+    "squeeze": teaching,
+    "merge": nothing,
+    "forms": forms,
+    "kept": kept,
 }
 """Every widget, with how its data is come by."""

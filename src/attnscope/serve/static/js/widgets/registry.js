@@ -3,13 +3,17 @@
 
 import { mountAngle } from "./angle.js";
 import { mountBytes } from "./bytes.js";
+import { mountForms } from "./forms.js";
 import { mountGrowth } from "./growth.js";
 import { mountHide } from "./hide.js";
 import { mountJacobian } from "./jacobian.js";
+import { mountKept } from "./kept.js";
+import { mountMerge } from "./merge.js";
 import { mountMix } from "./mix.js";
 import { mountProperties } from "./properties.js";
 import { mountRules } from "./rules.js";
 import { mountSpread } from "./spread.js";
+import { mountSqueeze } from "./squeeze.js";
 import { mountTemperature } from "./temperature.js";
 import { mountCosine, mountGrid, mountMixture, mountPairs, mountWeights } from "./world.js";
 
@@ -34,4 +38,8 @@ export const WIDGETS = {
   hide: mountHide,
   mixture: mountMixture,
   mix: mountMix,
+  squeeze: mountSqueeze,
+  merge: mountMerge,
+  forms: mountForms,
+  kept: mountKept,
 };

@@ -1,6 +1,8 @@
 // @ts-check
 /** The words of the course's widgets, in English. */
 
+import { enLatent } from "./latent.js";
+
 /** @type {Record<string, import("../../i18n.js").Text>} */
 export const enWidgets = {
   "widget.reset": "Start over",
@@ -138,4 +140,5 @@ export const enWidgets = {
   "mix.at": "The mixture lies at",
   "mix.inside": "Inside the triangle, or on its edge.",
   "mix.outside": "Outside: a weight is negative.",
+  ...enLatent,
 };

@@ -1,6 +1,8 @@
 // @ts-check
 /** The words of the course's widgets, in Chinese. */
 
+import { zhLatent } from "./latent.js";
+
 /** @type {Record<string, import("../../i18n.js").Text>} */
 export const zhWidgets = {
   "widget.reset": "重来",
@@ -138,4 +140,5 @@ export const zhWidgets = {
   "mix.at": "混合出来的点在",
   "mix.inside": "在三角形里面，或者边上。",
   "mix.outside": "跑到外面了：有一个权重是负的。",
+  ...zhLatent,
 };
