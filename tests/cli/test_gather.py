@@ -77,6 +77,26 @@ def test_a_sink_is_not_chosen(trace: Trace) -> None:
     assert chosen.head != 0
 
 
+def test_where_nothing_is_brought_no_share_is_claimed(trace: Trace) -> None:
+    """The second token sees the first and itself alone: no head brings anything else there."""
+    chosen, found = gather.choose(trace, layer=None, head=None, query=1)
+    assert {part.key for part in found} <= {0, 1}
+    assert chosen.why is not None
+    assert chosen.why.startswith("no head brings anything")
+    assert gather.choose(trace, layer=0, head=1, query=1)[0].why is None
+
+
+def test_a_text_too_short_for_kinds_is_said_to_be(
+    trace: Trace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert gather.notes(trace) == []
+    for count, said in ((7, False), (6, True), (1, True)):
+        tokens = trace.tokens[:count]
+        monkeypatch.setattr(type(trace), "tokens", property(lambda self, t=tokens: t))
+        assert bool(gather.notes(trace)) is said
+    assert "need more text: 1 token here, at least 7" in gather.notes(trace)[0]
+
+
 def test_what_comes_from_the_first_token_does_not_count(
     trace: Trace, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -79,6 +80,28 @@ def test_people_get_the_picture(run: Callable[..., Any], asked: list[dict[str, A
     for part in ("Next token", "Heads by kind", "What the last token", "To open the rest"):
         assert part in shown.out
     assert "\x1b" not in shown.out  # a pipe gets no colour
+
+
+def test_the_last_lines_can_be_done_as_they_stand(
+    run: Callable[..., Any], asked: list[dict[str, Any]], trace: Trace, tmp_path: Path
+) -> None:
+    """Options are taken by the command, Python's lines by Python, the folder by `serve`."""
+    lines = run("look", "hello").out.splitlines()
+    lines = lines[lines.index("To open the rest  add to the command") + 1 :]
+    options = [shlex.split(line.split("  ")[1]) for line in lines if line.startswith("  --")]
+    assert [option[0] for option in options] == ["--layer", "--json", "--open", "--save"]
+    for option in options[:2]:
+        assert run("look", "hello", *option).code == 0
+    assert asked[1]["layer"] in (0, 1, 3)
+    trace.save(tmp_path / "my-trace")
+    python = [line for line in lines if line.startswith(("import", "trace."))]
+    assert len(python) == 3
+    found: dict[str, Any] = {}
+    for line in python:
+        where = line.replace("'my-trace'", repr(str(tmp_path / "my-trace")))
+        exec(f"found = {where}" if line.startswith("trace.") else where, found)
+        assert "found" not in found or len(found["found"])
+    assert "attnscope serve my-trace" in lines
 
 
 def test_options_reach_the_run(

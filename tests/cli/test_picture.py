@@ -59,6 +59,13 @@ def test_says_everything(report: Report) -> None:
         assert part in shown
 
 
+def test_a_kept_trace_is_named_where_it_lies(report: Report) -> None:
+    kept = picture.openings(replace(report, saved="/tmp/a b"))
+    assert "attnscope serve '/tmp/a b'" in kept
+    assert "import attnscope; trace = attnscope.open('/tmp/a b')" in kept
+    assert not [line for line in kept if "--save" in line or "--open" in line]
+
+
 def test_every_kind_has_a_letter_of_its_own() -> None:
     assert set(picture.KINDS) == set(KINDS)
     letters = [letter for letter, _, _ in picture.KINDS.values()]

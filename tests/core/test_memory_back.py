@@ -9,8 +9,9 @@ import sys
 
 import numpy as np
 import pytest
+import torch
 
-from attnscope.core import memory
+from attnscope.core import attend, fused, memory
 from attnscope.core.workspace import LASTING, Workspace, lasting
 
 LINUX = sys.platform == "linux"
@@ -141,3 +142,16 @@ def test_the_peak_is_this_processs_own() -> None:
     assert after is not None
     assert after - before > 32 << 20 or before > 1 << 30
     del block
+
+
+def test_only_prefill_asks_the_system_for_pages(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A step of a generation would wait for them; the heap has those of the step before."""
+
+    def refuse(*_: object) -> None:
+        raise AssertionError("pages were asked for")
+
+    monkeypatch.setattr(fused, "lasting", refuse)
+    k = torch.randn(1, 3, LASTING // 16, 64)  # received: [1, 9, S] in float32, above LASTING
+    attend(torch.randn(1, 9, 1, 64), k, k, statistics="all", impl="fused")
+    with pytest.raises(AssertionError, match="pages"):
+        attend(torch.randn(1, 9, 64, 64), k, k, statistics="all", impl="fused")

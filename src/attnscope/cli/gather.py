@@ -22,6 +22,7 @@ from attnscope.cli.report import (
     TokenLine,
     finite,
 )
+from attnscope.trace.kinds import LEAST_ROWS, LEAST_SIGHT
 
 if TYPE_CHECKING:
     from attnscope.trace import LayerInfo, Token, Trace
@@ -121,10 +122,23 @@ def choose(
     assert best is not None  # layers is not empty, and each has a head
     share, chosen_layer, chosen_head, found = best
     why = None if layer is not None and head is not None else _why(share, layer, head)
+    if share == 0 and why is not None:
+        why = "no head brings anything from a token that is neither the first nor this one"
     return (
         Chosen(chosen_layer, chosen_head, query, why, _sink(trace, chosen_layer, found)),
         found,
     )
+
+
+def notes(trace: Trace) -> list[str]:
+    """What a reader must know before the rest is believed: that the text is short."""
+    tokens, needed = len(trace.tokens), LEAST_ROWS + LEAST_SIGHT - 1
+    if tokens >= needed:
+        return []
+    return [
+        f"Kinds of heads need more text: {tokens} token{'s' * (tokens > 1)} here, at least "
+        f"{needed} to tell them all apart. What cannot be told is mixed."
+    ]
 
 
 def _carried(part: Attended) -> float:

@@ -178,6 +178,7 @@ def run(
             timing={"load_s": between - started, "forward_s": finished - between},
             peak_bytes=resident_peak(),
             saved=None if save is None else str(save),
+            notes=gather.notes(trace),
         )
 
 

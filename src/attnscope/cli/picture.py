@@ -8,6 +8,7 @@ Not here: the numbers (report.py).
 
 from __future__ import annotations
 
+import shlex
 from collections import defaultdict
 from collections.abc import Iterable
 from typing import Final
@@ -56,8 +57,8 @@ def draw(report: Report, console: Console) -> None:
         Text(),
         *_attention(report, width=console.width, plain=plain),
         Text(),
-        _title("To open the rest"),
-        Padding(Text("\n".join(openings(report)), overflow="fold"), (0, 0, 0, 2), expand=False),
+        _title("To open the rest", "add to the command"),
+        Text("\n".join(openings(report)), overflow="fold"),
     ]
     console.print(Trimmed(*parts))
 
@@ -274,20 +275,24 @@ def bar(share: float, *, plain: bool = False, cells: int = BAR) -> str:
 
 
 def openings(report: Report) -> list[str]:
-    """How to see what was left out: lines a person can type."""
-    chosen = report.chosen
+    """How to see what was left out: what to add to the command, and lines to paste.
+
+    Python's own prompt takes no indented line, so what can be pasted stands at the margin.
+    """
+    chosen, folder = report.chosen, report.saved or "my-trace"
     layers = [line for line in report.layers if line.reason is None]
     other = layers[len(layers) // 2].index if layers else chosen.layer
-    lines = [
-        f"another row     attnscope look … --layer {other} --head 0 --query {chosen.query}",
-        "every number    attnscope look … --json",
-    ]
+    row = f"--layer {other} --head 0 --query {chosen.query}"
+    added = [(row, "another row"), ("--json", "every number")]
     if report.saved is None:
-        lines.append("keep the trace  attnscope look … --save my-trace")
-    folder = report.saved or "my-trace"
-    lines += [
-        f"in Python       import attnscope; trace = attnscope.open({folder!r})",
-        f"                trace.weights({chosen.layer}, {chosen.head}, queries=[{chosen.query}])",
-        f"                trace.attended({chosen.layer}, {chosen.head}, {chosen.query}, mass=0.99)",
+        added += [("--open", "the map, in the browser"), (f"--save {folder}", "keep the trace")]
+    width = max(len(option) for option, _ in added)
+    then = "It is kept:" if report.saved else "Once it is kept,"
+    return [
+        *(f"  {option:<{width}}  {what}" for option, what in added),
+        f"  {then} in the browser and in Python",
+        f"attnscope serve {shlex.quote(folder)}",
+        f"import attnscope; trace = attnscope.open({folder!r})",
+        f"trace.weights({chosen.layer}, {chosen.head}, queries=[{chosen.query}])",
+        f"trace.attended({chosen.layer}, {chosen.head}, {chosen.query}, mass=0.99)",
     ]
-    return lines

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import functools
 import math
+from collections.abc import Callable
 from typing import Final
 
 import numpy as np
@@ -198,7 +199,7 @@ def attend_fused(problem: Problem) -> Attention:
     B, H, T, E = plan.batch, plan.heads, plan.queries, plan.value_width
     decode = T * (H // plan.groups) <= FEW_ROWS
     inputs = _inputs(problem, as_they_lie=decode and problem.k.dtype == torch.bfloat16)
-    results = _results(problem, plan)
+    results = _results(problem, plan, np.empty if decode else lasting)
     work = 2.0 * B * H * T * (plan.packed_high - plan.packed_low) * (plan.width + E)
     threads = 1 if work < SMALL else cpu_threads()
     if not B * H * T:
@@ -216,26 +217,28 @@ def attend_fused(problem: Problem) -> Attention:
     return attend_strip(problem)
 
 
-def _results(problem: Problem, plan: Plan) -> Results:
-    """Room for what the threads will write; what nobody asked for gets none."""
+def _results(problem: Problem, plan: Plan, room: Callable[..., np.ndarray]) -> Results:
+    """Room for what the threads will write; what nobody asked for gets none.
+
+    In decode `room` is the heap: new pages of the system would cost a tenth of the step.
+    """
     B, H, T, S, E = plan.batch, plan.heads, plan.queries, plan.keys, plan.value_width
     planes = _NO_PLANES
     if plan.pool:
         shape = (B, H, -(-T // plan.cell), -(-S // plan.cell))
         planes = np.full(shape, np.nan, np.float32), np.full(shape, np.nan, np.float32)
         planes = *planes, np.full(shape, -1, np.int32)
-    mean, most, place = planes
     return Results(
         out=np.empty((B, T, H, E), np.float32),
-        statistics=lasting((len(COLUMN_OF), B, H, T if plan.wanted else 0), np.float32),
-        where=lasting((B, H, T if plan.wanted else 0), np.int64),
-        empty=lasting((B, H, T), np.bool_),
+        statistics=room((len(COLUMN_OF), B, H, T if plan.wanted else 0), np.float32),
+        where=room((B, H, T if plan.wanted else 0), np.int64),
+        empty=room((B, H, T), np.bool_),
         odd=np.zeros(1, np.int64),
-        mean=mean,
-        most=most,
-        place=place,
+        mean=planes[0],
+        most=planes[1],
+        place=planes[2],
         rows=np.zeros((B, H, len(_wanted_rows(problem)), S), np.float32),
-        received=lasting((B, H, S if plan.received else 0), np.float32),
+        received=room((B, H, S if plan.received else 0), np.float32),
     )
 
 
