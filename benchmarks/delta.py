@@ -57,8 +57,8 @@ def random_inputs(groups: int, heads: int, tokens: int) -> Tensors:
 def ours(given: Tensors, impl: str) -> Callable[[], object]:
     """A call of ours, on views of the same memory."""
     *five, state = given
-    turned = [x.transpose(1, 2) for x in five]
-    return lambda: gated_delta(*turned, state=state, unit=True, impl=impl)
+    q, k, v, g, beta = (x.transpose(1, 2) for x in five)
+    return lambda: gated_delta(q, k, v, g=g, beta=beta, state=state, unit=True, impl=impl)
 
 
 def theirs(given: Tensors) -> Callable[[], object]:

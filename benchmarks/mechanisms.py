@@ -33,8 +33,10 @@ from gate import require
 
 from attnscope.capture.timing import interleaved
 from attnscope.core import attend
+from attnscope.core.mechanism import pairs_in_sight
 
 HEADS, WIDTH, WINDOW = 16, 128, 512
+LONG_HEADS = 2
 GOAL = 1.0
 CASES = ("causal", "gqa", "window", "sinks")
 
@@ -66,23 +68,23 @@ def heads_of(count: int, tokens: int, seed: int) -> torch.Tensor:
     return torch.randn(1, tokens, count, WIDTH, generator=random).transpose(1, 2)
 
 
-def case_of(kind: str, tokens: int) -> Case:
+def case_of(kind: str, tokens: int, *, heads: int = HEADS) -> Case:
     """One kind of attention of `tokens` tokens to themselves."""
-    groups = HEADS if kind == "causal" else HEADS // 2
-    q, k, v = (heads_of(n, tokens, s) for s, n in enumerate((HEADS, groups, groups)))
-    both = {"query": q, "key": k, "value": v, "enable_gqa": groups < HEADS}
+    groups = heads if kind == "causal" else heads // 2
+    q, k, v = (heads_of(n, tokens, s) for s, n in enumerate((heads, groups, groups)))
+    both = {"query": q, "key": k, "value": v, "enable_gqa": groups < heads}
     mine = {"q": q, "k": k, "v": v}
+    if kind in ("causal", "gqa"):
+        return Case(mine, {**both, "is_causal": True})
     seen = torch.ones(tokens, tokens, dtype=torch.bool).tril()
     if kind == "window":
         seen = seen.triu(1 - WINDOW)
         return Case({**mine, "window": WINDOW}, {**both, "attn_mask": seen})
-    if kind == "sinks":
-        # A key of zeros scores 0 with every query: a sink of logit 0, whose value is 0.
-        k, v = (functional.pad(x, (0, 0, 1, 0)) for x in (k, v))
-        seen = functional.pad(seen, (1, 0), value=True)
-        longer = {**both, "key": k, "value": v, "attn_mask": seen}
-        return Case({**mine, "sinks": torch.zeros(HEADS)}, longer)
-    return Case(mine, {**both, "is_causal": True})
+    # A key of zeros scores 0 with every query: a sink of logit 0, whose value is 0.
+    k, v = (functional.pad(x, (0, 0, 1, 0)) for x in (k, v))
+    seen = functional.pad(seen, (1, 0), value=True)
+    longer = {**both, "key": k, "value": v, "attn_mask": seen}
+    return Case({**mine, "sinks": torch.zeros(heads)}, longer)
 
 
 def compare(kind: str, tokens: int, *, pairs: int) -> float:
@@ -109,8 +111,9 @@ def compare(kind: str, tokens: int, *, pairs: int) -> float:
 def growth(name: str, make: Callable[[int], Callable[[], Any]], sizes: list[int]) -> None:
     """Time every size in turns, and fit the exponent of time against size.
 
-    Two fits: of all of the time, log against log; and of what grows, the part that is left after
-    the constant of the polynomial a + b n^p with the whole p that is expected.
+    Three numbers tell it: the exponent of log time against log size; that of the FLOPs at the same
+    sizes, which is what the time would have if every FLOP took as long; and how far the polynomial
+    a + b n^p, with the whole p that is expected, is off.
     """
     runs = {size: make(size) for size in sizes}
     seconds: dict[int, list[float]] = {size: [] for size in sizes}
@@ -131,21 +134,24 @@ def growth(name: str, make: Callable[[int], Callable[[], Any]], sizes: list[int]
     expected = 1 if "decode" in name else 2
     b, a = np.polyfit(n**expected, t, 1, w=1 / t)
     off = float(np.abs((a + b * n**expected) / t - 1).max())
+    pairs = [size if expected == 1 else pairs_in_sight(size) for size in sizes]
     row = {
         "case": name, "sizes": sizes, "ms": [round(x * 1e3, 3) for x in t.tolist()],
-        "exponent": round(float(np.polyfit(np.log(n), np.log(t), 1)[0]), 3),
-        "exponent_of_the_larger_half": round(
-            float(np.polyfit(np.log(n[len(n) // 2 :]), np.log(t[len(n) // 2 :]), 1)[0]), 3
-        ),
+        "exponent": exponent(n, t), "exponent_of_flops": exponent(n, np.array(pairs, float)),
         f"fit_a_plus_b_n^{expected}": [round(a * 1e3, 4), float(f"{b * 1e3:.4g}")],
         "off_by_at_most": round(off, 3),
     }  # fmt: skip
     print(json.dumps(row), flush=True)
 
 
+def exponent(n: np.ndarray, t: np.ndarray) -> float:
+    """p of the t = c n^p that is nearest on logarithmic axes."""
+    return round(float(np.polyfit(np.log(n), np.log(t), 1)[0]), 3)
+
+
 def prefill(tokens: int) -> Callable[[], Any]:
-    """Grouped causal attention of a whole text."""
-    case = case_of("gqa", tokens)
+    """Grouped causal attention of a whole text: few heads, so that texts can be long."""
+    case = case_of("gqa", tokens, heads=LONG_HEADS)
     return lambda: case.attend(watched=False)
 
 
@@ -167,7 +173,7 @@ def main() -> None:
     require("core/test_core_sdpa.py")
     with torch.no_grad():
         if given.growth:
-            growth("prefill", prefill, [512, 1024, 2048, 4096])
+            growth("prefill", prefill, [2048, 4096, 8192, 16384])
             growth("decode", decode, [4096, 8192, 16384, 32768, 65536])
             return
         slow = {

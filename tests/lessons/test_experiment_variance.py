@@ -110,7 +110,7 @@ def test_rows_agree_with_numpy_and_a_jacobian_by_autograd() -> None:
     q, k, v = (torch.randn(s, generator=random, dtype=torch.float64)
                for s in ((3, 6), (3, 5, 6), (3, 5, 8)))  # fmt: skip
     right = torch.tensor([0, 4, 2])
-    ours = variance._row_statistics(q, k, v, right, 0.7)
+    ours = variance._row_statistics(q, k, v, right, scale=0.7)
     for row in range(3):
         s = (k[row] @ q[row] * 0.7).numpy()
         p = np.exp(s) / np.exp(s).sum()

@@ -18,6 +18,10 @@ FOLDER = Path(mechanisms.__file__).parent
 WORDS = ("title_en", "title_zh", "paper", "solved", "stuck", "keeps")
 
 
+HALF_WIDTH = re.compile(r"[一-鿿]\s?[,;:?!()]|[,;:?!()]\s?[一-鿿]")
+"""A mark of the Latin script beside a Chinese character."""
+
+
 def test_every_file_is_in_the_catalogue() -> None:
     files = {path.stem for path in FOLDER.glob("*.py")} - {"__init__"}
     assert files == set(mechanisms.NAMES)
@@ -32,6 +36,7 @@ def test_an_entry_says_what_it_must(name: str) -> None:
     assert all(getattr(entry, word).strip() for word in WORDS)
     assert 1985 <= entry.year <= 2026
     assert any("一" <= c <= "鿿" for c in entry.title_zh)
+    assert not HALF_WIDTH.search(entry.title_zh), "Chinese has marks of its own width"
     assert any(c.isdigit() for c in entry.stuck), "where it got stuck is a real number"
     unknown = [i for i in entry.figures if i not in figures.ids()]
     assert unknown == []

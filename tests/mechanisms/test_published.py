@@ -52,7 +52,7 @@ CASES: list[tuple[str, str, str, int]] = [
 """The mechanism, its class, the file and the layer."""
 
 NOWHERE = {
-    "rnn", "additive", "dot_product", "rivals", "masking", "multi_head", "qk_clip",
+    "rnn", "additive", "dot_product", "rivals", "masking", "rope", "multi_head", "qk_clip", "cache",
 }  # fmt: skip
 """No published model that we ship is made of these; their own tests build them from others."""
 

@@ -72,7 +72,7 @@ def head_attention(
         return scaled_dot_product_attention(rows, k, v, scale=scale).flatten(1, 2)[:, :, None]
     plain = T == 1 or (window is None and not causal)
     square = causal and window is None and T == S
-    mask = None if plain or square else _band(T, S, causal, window, q.device)
+    mask = None if plain or square else _band(T, S, causal=causal, window=window, device=q.device)
     return scaled_dot_product_attention(
         q, k, v, attn_mask=mask, is_causal=square and not plain, scale=scale,
         enable_gqa=q.shape[1] != k.shape[1],
@@ -89,7 +89,9 @@ def _attend_is_faster(q: torch.Tensor, k: torch.Tensor, window: int | None) -> b
     return able and q.shape[2] >= MANY_ROWS and worth
 
 
-def _band(T: int, S: int, causal: bool, window: int | None, device: torch.device) -> torch.Tensor:
+def _band(
+    T: int, S: int, *, causal: bool, window: int | None, device: torch.device
+) -> torch.Tensor:
     """Which keys each query sees, bool [T, S]; the queries stand at the end."""
     seen = torch.ones(T, S, dtype=torch.bool, device=device)
     if causal:

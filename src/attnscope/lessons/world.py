@@ -1,8 +1,8 @@
 """The teaching world: five tokens whose attention can be followed by hand.
 
-The idea: 小明 把 苹果 给了 小王, with six features a token and projections to width 4, made by hand
-so that every step of attention shows on numbers with two digits. The row of 给了 has to find who
-gives and what is given; one head cannot, the two halves of the same projections can.
+The idea: the sentence 小明 把 苹果 给了 小王 with six features a token and projections to width 4,
+made by hand so that every step of attention shows on numbers with two digits. The row of 给了 has
+to find who gives and what is given; one head cannot, the two halves of the same projections can.
 
 Formula (x_i the row of token i in E)
     q_i = x_i W_Q    k_i = x_i W_K    v_i = x_i W_V

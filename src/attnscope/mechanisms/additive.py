@@ -24,6 +24,7 @@ Not here: the encoder (rnn.py); values that are NaN out of sight.
 
 from __future__ import annotations
 
+import functools
 from dataclasses import dataclass
 from typing import Final
 
@@ -93,8 +94,8 @@ def additive(
     >>> additive(x, x, torch.eye(3)[None, None], torch.ones(2), causal=True)[0, 0, 1].tolist()
     [0.5, 0.5, 0.0]
     """
-    run = IMPLS[_known(impl)]
-    return run(q, k, v, energy, causal, _checked(q, k, v, energy, causal=causal, mask=mask))
+    mask = _checked(q, k, v, energy, causal=causal, mask=mask)
+    return IMPLS[_known(impl)](q, k, v, energy, causal=causal, mask=mask)
 
 
 def additive_weights(
@@ -107,7 +108,7 @@ def additive_weights(
 ) -> Tensor:
     """The weights p [B, H, T, S] themselves, as "reference" makes them; see `additive`."""
     mask = _checked(q, k, k, energy, causal=causal, mask=mask)
-    return _weights(q, k, energy, _sight(slice(0, q.shape[2]), q, k, causal, mask))
+    return _weights(q, k, energy, _sight(slice(0, q.shape[2]), q, k, causal=causal, mask=mask))
 
 
 def pair_bytes(queries: int, keys: int, units: int, dtype: torch.dtype = torch.bfloat16) -> int:
@@ -119,7 +120,7 @@ def pair_bytes(queries: int, keys: int, units: int, dtype: torch.dtype = torch.b
     return queries * keys * units * dtype.itemsize
 
 
-def _sight(rows: slice, q: Tensor, k: Tensor, causal: bool, mask: Tensor | None) -> Tensor:
+def _sight(rows: slice, q: Tensor, k: Tensor, *, causal: bool, mask: Tensor | None) -> Tensor:
     """Which keys some of the queries see, bool, broadcastable to [B, H, t, S]."""
     T, S = q.shape[2], k.shape[2]
     last = torch.arange(T, device=q.device)[rows, None] + (S - T if causal else S)
@@ -137,18 +138,19 @@ def _weights(q: Tensor, k: Tensor, energy: Tensor, seen: Tensor) -> Tensor:
     return weights.masked_fill(~seen, 0.0).to(q.dtype)
 
 
-def _some_rows(q: Tensor, k: Tensor, v: Tensor, energy: Tensor, seen: Tensor) -> Tensor:
+def _some_rows(q: Tensor, k: Tensor, v: Tensor, energy: Tensor, *, seen: Tensor) -> Tensor:
     return _weights(q, k, energy, seen).to(v.dtype) @ v
 
 
 def _reference(
-    q: Tensor, k: Tensor, v: Tensor, energy: Tensor, causal: bool, mask: Tensor | None
+    q: Tensor, k: Tensor, v: Tensor, energy: Tensor, *, causal: bool, mask: Tensor | None
 ) -> Tensor:
-    return _some_rows(q, k, v, energy, _sight(slice(0, q.shape[2]), q, k, causal, mask))
+    seen = _sight(slice(0, q.shape[2]), q, k, causal=causal, mask=mask)
+    return _some_rows(q, k, v, energy, seen=seen)
 
 
 def _blocked(
-    q: Tensor, k: Tensor, v: Tensor, energy: Tensor, causal: bool, mask: Tensor | None
+    q: Tensor, k: Tensor, v: Tensor, energy: Tensor, *, causal: bool, mask: Tensor | None
 ) -> Tensor:
     """Some sequences and queries at a time; a causal band ends at its last query's own key."""
     B, H, T, A = q.shape
@@ -163,15 +165,14 @@ def _blocked(
         bands = [v_.new_zeros(len(v_), H, 0, v.shape[-1])]
         for rows in (slice(t, min(t + tall, T)) for t in range(0, T, tall)):
             end = S - T + rows.stop if causal else S
-            seen = _sight(rows, q_, k_, causal, mask_)[..., :end]
-            band = (q_[:, :, rows], k_[:, :, :end], v_[:, :, :end], energy, seen)
+            seen = _sight(rows, q_, k_, causal=causal, mask=mask_)[..., :end]
+            band = (q_[:, :, rows], k_[:, :, :end], v_[:, :, :end], energy)
+            make = functools.partial(_some_rows, *band, seen=seen)
+            # Tracked, only the inputs are kept; the pairs are made once more on the way back.
             if tracked:
-                # Only the inputs are kept; the pairs are made once more on the way back.
-                bands.append(
-                    checkpoint(_some_rows, *band, use_reentrant=False, preserve_rng_state=False)
-                )
+                bands.append(checkpoint(make, use_reentrant=False, preserve_rng_state=False))
             else:
-                bands.append(_some_rows(*band))
+                bands.append(make())
         parts.append(torch.cat(bands, 2))
     return torch.cat(parts) if parts else v.new_zeros(B, H, T, v.shape[-1])
 

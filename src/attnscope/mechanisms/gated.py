@@ -49,7 +49,7 @@ from attnscope.positions import Rope
 ABOUT: Final = About(
     name="gated",
     title_en="Output gate",
-    title_zh="输出门(门控注意力)",
+    title_zh="输出门（门控注意力）",
     year=2025,
     paper="Qiu et al. 2025 (arXiv 2505.06708)",
     solved="A query may refuse what its head brings, so the row of scores 0.04, 0.36, 0.00 need "

@@ -55,7 +55,7 @@ from attnscope.core.picture import bars
 ABOUT: Final = About(
     name="gated_delta",
     title_en="Gated DeltaNet (linear attention)",
-    title_zh="门控 DeltaNet(线性注意力)",
+    title_zh="门控 DeltaNet（线性注意力）",
     year=2024,
     paper="Yang, Kautz and Hatamizadeh 2024 (arXiv 2412.06464), section 3.1",
     solved="Memory that does not grow: 48 of Qwen3.8-27B's 64 layers keep no keys and values but a "
@@ -82,9 +82,9 @@ def gated_delta(
     q: torch.Tensor,
     k: torch.Tensor,
     v: torch.Tensor,
+    *,
     g: torch.Tensor,
     beta: torch.Tensor,
-    *,
     state: torch.Tensor | None = None,
     scale: float | None = None,
     unit: bool = False,
@@ -116,11 +116,12 @@ def gated_delta(
 
     >>> k = torch.tensor([[[[1.0, 0.0], [0.0, 1.0], [1.0, 0.0]]]])  # the first key comes again
     >>> v = torch.tensor([[[[3.0], [4.0], [5.0]]]])
-    >>> o, state = gated_delta(k, k, v, torch.zeros(1, 1, 3), torch.ones(1, 1, 3), scale=1.0)
+    >>> rates = dict(g=torch.zeros(1, 1, 3), beta=torch.ones(1, 1, 3))
+    >>> o, state = gated_delta(k, k, v, **rates, scale=1.0)
     >>> state[0, 0].tolist()
     [[5.0], [4.0]]
     """
-    checked(q, k, v, g, beta, state)
+    checked(q, k, v, g=g, beta=beta, state=state)
     scale = q.shape[-1] ** -0.5 if scale is None else scale
     if impl not in (*IMPLS, "auto"):
         raise ValueError(f"impl: unknown {impl!r}; there are {', '.join(IMPLS)} and 'auto'")
@@ -137,16 +138,16 @@ def gated_delta(
     if unit:
         q, k = (unit_length(x.to(accumulate(v))) for x in (q, k))
     run = delta_recurrent if impl == "recurrent" or q.shape[2] == 1 else delta_chunked
-    return run(q, k, v, g, beta, state=state, scale=scale)
+    return run(q, k, v, g=g, beta=beta, state=state, scale=scale)
 
 
 def delta_recurrent(
     q: torch.Tensor,
     k: torch.Tensor,
     v: torch.Tensor,
+    *,
     g: torch.Tensor,
     beta: torch.Tensor,
-    *,
     state: torch.Tensor | None,
     scale: float,
 ) -> Pair:
@@ -225,7 +226,7 @@ class GatedDeltaNet(nn.Module):
         )
         g, beta = self._gates(x)
         before = None if cache is None else cache.state
-        o, state = gated_delta(q, k, v, g, beta, state=before, unit=True)
+        o, state = gated_delta(q, k, v, g=g, beta=beta, state=before, unit=True)
         if cache is not None:
             cache.update(state, conv, tokens=x.shape[1])
         z = self.in_proj_z(x).unflatten(-1, (shape.heads, -1))
@@ -352,7 +353,7 @@ def recall(pairs: int, *, width: int = 32, rule: str = "delta", seed: int = 0) -
     state = k.mT @ v
     if rule == "delta":
         ones = torch.ones(1, 1, pairs, dtype=torch.float64)
-        _, state = gated_delta(k, k, v, 0 * ones, ones)
+        _, state = gated_delta(k, k, v, g=0 * ones, beta=ones)
     return functional.cosine_similarity(k @ state, v, dim=-1).flatten()
 
 
@@ -378,13 +379,13 @@ def picture() -> str:
     # Not the compiled loops, which a first picture would wait many seconds for.
     ways = ("recurrent", "chunked")
     by_token, by_chunk = (
-        gated_delta(q, k, v, -faded, rates, unit=True, impl=impl)[0] for impl in ways
+        gated_delta(q, k, v, g=-faded, beta=rates, unit=True, impl=impl)[0] for impl in ways
     )
     gap = float((by_token - by_chunk).abs().max())
     basis, news = torch.eye(32)[None, None], torch.randn(1, 1, 32, 32, generator=random)
     still, whole = torch.zeros(1, 1, 32), torch.ones(1, 1, 32)
-    _, full = gated_delta(basis, basis, v[:, :1, :32], still, whole, impl=ways[0])
-    _, renewed = gated_delta(basis, basis, news, still, whole, state=full, impl=ways[0])
+    _, full = gated_delta(basis, basis, v[:, :1, :32], g=still, beta=whole, impl=ways[0])
+    _, renewed = gated_delta(basis, basis, news, g=still, beta=whole, state=full, impl=ways[0])
     off = float((renewed - news).abs().max())
     lines += [
         f"law: token by token and over chunks are one: largest difference {gap:.0e}",

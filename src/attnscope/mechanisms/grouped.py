@@ -37,7 +37,7 @@ from attnscope.positions import Rope
 ABOUT: Final = About(
     name="grouped",
     title_en="Grouped-query attention (MHA, GQA and MQA)",
-    title_zh="分组查询注意力(MHA、GQA、MQA)",
+    title_zh="分组查询注意力（MHA、GQA、MQA）",
     year=2023,
     paper="Shazeer 2019 (arXiv 1911.02150); Ainslie et al. 2023 (arXiv 2305.13245)",
     solved="Dividing the cache by the query heads per key head: in the shape of Qwen3.8-27B "

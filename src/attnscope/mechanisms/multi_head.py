@@ -42,12 +42,12 @@ ABOUT: Final = About(
     paper="Vaswani et al. 2017 (arXiv 1706.03762), section 3.2.2",
     solved="Several softmaxes side by side at no extra cost: of the teaching sentence's two heads "
     "one gives 89.5 % to the giver, the other 77.0 % to the gift.",
-    stuck="Every head's key and value must be kept to generate: 384 KiB per token in the shape of "
-    "Qwen3.8-27B, 96 GiB at 262,144 tokens.",
+    stuck="Generating takes one token at a time, and each step feeds the whole text again: a "
+    "prompt of 2 tokens and 3 more take 9 keys and values, 5 of which were computed before.",
     keeps="2 H D numbers: a key and a value per head",
     figures=(
-        "world.heads.a", "world.heads.b", "kv.qwen38.mha.per_token", "kv.qwen38.mha.total",
-        "shape.qwen38.context",
+        "world.heads.a", "world.heads.b", "cache.prompt", "cache.generated", "cache.without",
+        "cache.recomputed",
     ),
 )  # fmt: skip
 

@@ -39,7 +39,7 @@ from attnscope.positions import Rope
 ABOUT: Final = About(
     name="qk_norm",
     title_en="QK-norm",
-    title_zh="QK 归一化(QK-Norm)",
+    title_zh="QK 归一化（QK-Norm）",
     year=2020,
     paper="Henry et al. 2020 (arXiv 2010.04245); Dehghani et al. 2023 (arXiv 2302.05442)",
     solved="Scores that cannot explode: with weights of 1 and D = 256 none passes 16, "

@@ -40,7 +40,7 @@ from attnscope.positions import Rope
 ABOUT: Final = About(
     name="sinks",
     title_en="Attention sinks",
-    title_zh="注意力汇(attention sink)",
+    title_zh="注意力汇（attention sink）",
     year=2023,
     paper="Xiao et al. 2023 (arXiv 2309.17453); gpt-oss 2025 (arXiv 2508.10925)",
     solved="A head may take nothing: the row of scores 0.04, 0.36, 0.00 no longer has to be "

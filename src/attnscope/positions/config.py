@@ -35,6 +35,9 @@ HARMLESS: Final = frozenset({
     "finetuned",
 })  # fmt: skip
 
+OLDER: Final = (("rope_theta", "rotary_emb_base"), ("partial_rotary_factor", "rotary_pct"))
+"""What GPT-NeoX's files call two fields."""
+
 
 @dataclass(frozen=True)
 class Fields:
@@ -122,7 +125,7 @@ def read(
     values = _of_layer(config, layer_type, family)
     kind = str(values.get("rope_type") or values.get("type") or "default")
     kind = ALIASES.get(kind, kind)
-    head, rotary = _widths(config, values, width, kind, family)
+    head, rotary = _widths(config, values, width=width, kind=kind, family=family)
     return Fields(kind, head, rotary, values, config.get("max_position_embeddings"), family)
 
 
@@ -150,6 +153,7 @@ def _of_layer(config: Mapping[str, Any], layer_type: str | None, family: str) ->
     for name, field in (
         ("rope_theta", theta),
         ("partial_rotary_factor", "partial_rotary_factor"),
+        *OLDER,
     ):
         if config.get(field) is not None:
             values.setdefault(name, config[field])
@@ -205,6 +209,7 @@ def _agree(new: Mapping[str, Any], old: Mapping[str, Any], family: str) -> None:
 def _widths(
     config: Mapping[str, Any],
     values: Mapping[str, Any],
+    *,
     width: int | None,
     kind: str,
     family: str,

@@ -11,7 +11,7 @@ Formula
     wanted = (the giver's value in head A's columns, the thing's value in head B's columns)
     nearest = the point of {sum_j p_j v_j, p >= 0, sum p = 1} with the least |. - wanted|
 
-Shapes: weights [T], values [T, d]; T the keys in sight of 给了, d the columns of a head.
+Shapes: weights [T], values [T, d]; T the keys that 给了 has in sight, d the columns of a head.
 
 Not here: whether a trained head splits so; these vectors were made by hand (lessons/world.py).
 """
@@ -33,7 +33,7 @@ NAMES = ("小明", "小王")
 
 @dataclass(frozen=True, eq=False)
 class Convex(Result):
-    """What `run` computed, all of the row 给了, causal.
+    """What `run` computed, all of the causal row of 给了 alone.
 
     Attributes:
         tokens: [T], the keys in sight.

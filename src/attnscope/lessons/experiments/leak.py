@@ -76,7 +76,7 @@ class Leaks(Result):
         tokens: [T], of the teaching world.
         unmasked, masked, masked_after: [T], weights of the row 给了 without a mask, with one before
             the softmax, and with one after it.
-        answer: weight of the unmasked row on 小王, the token it has to predict.
+        answer: weight of the unmasked row on the token it has to predict, which is 小王 here.
         share: what the row masked after the softmax sums to.
         output_before, output_after: [d], outputs of the two; the second is `share` times the first.
         fills: numbers in place of minus infinity, by dtype.

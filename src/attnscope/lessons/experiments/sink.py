@@ -42,7 +42,7 @@ class Sink(Result):
     """What `run` computed.
 
     Attributes:
-        tokens, scores, weights: [T], the keys in sight of 苹果, and its plain softmax.
+        tokens, scores, weights: [T], what 苹果 has in sight, and its plain softmax.
         sinks: [N], logits of the sink.
         weights_with_sink: [N, T].
         kept: [N], what the row sums to.

@@ -114,10 +114,18 @@ class Variance(Result):
         panels = []
         for kind, name in ((0, "raw"), (1, "/ sqrt(d)")):
             for place in range(len(self.widths)):
-                panels.append(_panel(self, self.edges, self.share[kind], (kind, place), name))
+                panels.append(
+                    _panel(self, self.edges, self.share[kind], which=(kind, place), name=name)
+                )
         for place in range(len(self.widths)):
             panels.append(
-                _panel(self, self.fine_edges, self.fine_share, (1, place), "/ sqrt(d), magnified")
+                _panel(
+                    self,
+                    self.fine_edges,
+                    self.fine_share,
+                    which=(1, place),
+                    name="/ sqrt(d), magnified",
+                )
             )
         return chart(panels, columns=len(self.widths), title="Dot products of random vectors")
 
@@ -136,7 +144,7 @@ MEANS = ("max_weight", "entropy", "jacobian_norm", "gradient_scores", "gradient_
 
 
 def _panel(
-    found: Variance, edges: np.ndarray, shares: np.ndarray, which: tuple[int, int], name: str
+    found: Variance, edges: np.ndarray, shares: np.ndarray, *, which: tuple[int, int], name: str
 ) -> Panel:
     """A histogram as a density, with the normal curve of the predicted standard deviation."""
     kind, place = which
@@ -259,7 +267,9 @@ def _softmax(
             for size in ((n, d), (n, keys, d), (n, keys, VALUE_WIDTH))
         )
         right = torch.from_numpy(random.integers(0, keys, n))
-        parts.append([_row_statistics(q * sigma, k * sigma, v, right, s) for s in (1.0, d**-0.5)])
+        parts.append(
+            [_row_statistics(q * sigma, k * sigma, v, right, scale=s) for s in (1.0, d**-0.5)]
+        )
     return {
         name: np.stack(
             [np.concatenate([part[kind][name] for part in parts]) for kind in (0, 1)], -1
@@ -269,7 +279,7 @@ def _softmax(
 
 
 def _row_statistics(
-    q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, right: torch.Tensor, scale: float
+    q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, right: torch.Tensor, *, scale: float
 ) -> dict[str, np.ndarray]:
     """The statistics of each row, in float64; the gradients by autograd."""
     q = q.clone().requires_grad_()

@@ -175,7 +175,7 @@ percent(
 
 
 def _head(letter: str, number: int, key: str) -> None:
-    """A head's row of 给了, and its weight on what the head is for."""
+    """The row of 给了 in a head, and its weight on what the head is for."""
     columns = WORLD.columns(number)
     head = given(number, f"{FILE}: columns {columns.start} and {columns.stop - 1}")
     inputs = {"row": GAVE_ROW, "d": HALF, "head": head}
