@@ -20,9 +20,10 @@ from attnscope.core.chosen import SeenChosen
 from attnscope.core.compressed_sizes import CompressedSizes
 from attnscope.core.compressor import compress
 from attnscope.core.mechanism import parameters_of
+from attnscope.core.published_entries import published
 from attnscope.errors import ConfigError
 from attnscope.mechanisms import compressed
-from attnscope.mechanisms.compressed import CompressedAttention, published
+from attnscope.mechanisms.compressed import CompressedAttention
 from attnscope.positions.rope import Rope
 from attnscope.testing import budget
 

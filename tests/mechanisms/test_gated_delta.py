@@ -137,6 +137,40 @@ def test_a_cache_that_was_never_filled_will_do() -> None:
     assert fresh.nbytes == empty.nbytes
 
 
+@pytest.mark.parametrize(
+    ("given", "conv", "state"),
+    [
+        (None, torch.float32, torch.float32), (torch.bfloat16, torch.bfloat16, torch.float32),
+        (torch.float64, torch.float64, torch.float64),
+    ],
+)  # fmt: skip
+def test_a_new_cache_has_the_dtypes_asked_for(
+    given: torch.dtype | None, conv: torch.dtype, state: torch.dtype
+) -> None:
+    ours = GatedDeltaNet(DeltaShape(8, 1, 2, 4, 16, 3))
+    cache = ours.new_cache(5, dtype=given)
+    assert (cache.conv.dtype, cache.state.dtype) == (conv, state)
+    assert cache.conv.shape == (5, 2 * 4 + 2 * 16, 3)
+    assert cache.state.shape == (5, 2, 4, 16)
+    assert not cache.conv.any()
+    assert not cache.state.any()
+    assert cache.length == 0
+    kind = torch.float32 if given is None else given
+    assert cache.nbytes == 5 * ours.counts(1, dtype=kind).kept_bytes
+
+
+def test_new_weights_fade_from_hardly_to_within_a_token() -> None:
+    """As transformers' layer begins: A from a uniform draw up to 16, dt_bias of ones, one eps."""
+    torch.manual_seed(0)
+    ours = GatedDeltaNet(DeltaShape(8, 1, 512, 4, 16))
+    rates = ours.A_log.detach().exp()
+    assert 0.0099 < float(rates.min()) < 0.5
+    assert 15.5 < float(rates.max()) < 16.01
+    assert float(rates.mean()) == pytest.approx(8, abs=0.6)  # 512 draws: 0.2 is one deviation
+    assert bool((ours.dt_bias == 1).all())
+    assert ours.norm.eps == LAYERS["qwen3_5"][1]().rms_norm_eps
+
+
 def test_a_bfloat16_model_keeps_a_float32_state() -> None:
     ours = GatedDeltaNet(DeltaShape(8, 1, 2, 4, 16)).bfloat16()
     cache = ours.new_cache()

@@ -278,11 +278,11 @@ def test_heads_never_meet(impl: str) -> None:
 def test_what_is_written_under_an_old_key_replaces_it(impl: str) -> None:
     basis, values = torch.eye(16)[None, None], rule_inputs(tokens=16, heads=1, groups=1)["v"][:1]
     still, whole, none = torch.zeros(1, 1, 16), torch.ones(1, 1, 16), torch.zeros(1, 1, 16)
-    _, full = gated_delta(basis, basis, values, still, whole, impl=impl)
+    _, full = gated_delta(basis, basis, values, g=still, beta=whole, impl=impl)
     assert torch.equal(full, values)
-    _, again = gated_delta(basis, basis, -values, still, whole, state=full, impl=impl)
+    _, again = gated_delta(basis, basis, -values, g=still, beta=whole, state=full, impl=impl)
     assert torch.allclose(again, -values, rtol=0, atol=1e-6)  # (a + b) - b: a rounding or two
-    _, kept = gated_delta(basis, basis, values, still, none, state=again, impl=impl)
+    _, kept = gated_delta(basis, basis, values, g=still, beta=none, state=again, impl=impl)
     assert torch.equal(kept, again)
 
 

@@ -307,6 +307,44 @@ def test_auto_takes_the_form_with_fewer_flops() -> None:
     assert turn == 171  # R (N + E) / (2 R - N - E) = 170.7
 
 
+def test_the_function_takes_the_form_with_fewer_flops(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Both give the same numbers, so it is watched which one ran."""
+    ran: list[str] = []
+    for form in FORMS:
+        monkeypatch.setattr(
+            latent.parts, form, lambda *x, form=form, **_: (ran.append(form), x[0])[1]
+        )
+    sizes = {"rank": 16, "rope": 8, "nope": 12, "value": 14}
+    up = torch.zeros(4 * (12 + 14), 16)
+    cases = [(1, 100), (64, 0), (9, 3), (12, 3), (13, 3), (14, 3), (15, 3), (16, 3), (3, 90)]
+    for tokens, cached in cases:
+        q, S = torch.zeros(1, 4, tokens, 20), tokens + cached
+        held = torch.zeros(1, S, 16), torch.zeros(1, S, 8)
+        latent.latent_attention(q, *held, up, scale=1.0, impl="auto")
+    assert ran == [cheaper(*case, **sizes) for case in cases]
+    assert set(ran) == set(FORMS)
+
+
+def test_a_layer_without_a_scale_has_that_of_its_width() -> None:
+    sizes = latent.LatentSizes(model=8, heads=1, nope=5, rope=4, value=3, rank=6)
+    ours = LatentAttention(sizes, rope=Rope.plain(4, interleaved=True))
+    assert ours.scale == 9**-0.5
+    assert LatentAttention(sizes, rope=ours.rope, scale=0.25).scale == 0.25
+    assert ours.impl == "auto"
+
+
+@pytest.mark.parametrize("family", ["v2", "v3"])
+def test_what_configs_may_leave_out_is_what_transformers_fills_in(family: str) -> None:
+    whole = referees.config(family).to_dict()
+    bare = {n: v for n, v in whole.items() if n not in ("attention_bias", "rope_interleave")}
+    ours, said = (LatentAttention.from_config(fields, device="meta") for fields in (bare, whole))
+    assert ours.rope == said.rope
+    assert ours.rope.interleaved
+    assert {n: p.shape for n, p in ours.named_parameters()} == {
+        n: p.shape for n, p in said.named_parameters()
+    }
+
+
 def test_mscale_is_that_of_transformers() -> None:
     for changes in ({"mscale_all_dim": 1.0}, {"mscale_all_dim": 0.707}, {"mscale_all_dim": 0}):
         yarn = {**referees.SHAPES["yarn"]["rope_parameters"], **changes}

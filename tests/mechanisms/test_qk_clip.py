@@ -27,6 +27,7 @@ from attnscope.mechanisms.qk_clip import (
     picture,
 )
 from attnscope.mechanisms.qk_norm import QKNormAttention
+from attnscope.mechanisms.sinks import SinkAttention
 
 C, T = 24, 11
 SIZES = {"num_attention_heads": 4, "hidden_size": C, "num_hidden_layers": 1, "vocab_size": 8}
@@ -238,6 +239,40 @@ def test_a_soft_cap_does_not_hide_what_is_under_it() -> None:
         module(x, watch=clip.watch(module))
     (done,) = clip.step()
     assert torch.allclose(done.max_logits, before, rtol=1e-12)
+
+
+def test_a_sink_is_no_score() -> None:
+    """A sink's logit is nothing that the projections make, however large it is."""
+    torch.manual_seed(0)
+    module = SinkAttention(HeadShape(model=C, heads=4, groups=2, width=8)).double()
+    x = tokens()
+    before = largest(module, x)
+    with torch.no_grad():
+        module.sinks.fill_(1e4)
+        clip = QKClip(1.0)
+        module(x, watch=clip.watch(module))
+    (done,) = clip.step()
+    assert torch.allclose(done.max_logits, before, rtol=1e-12)
+
+
+@pytest.mark.parametrize("name", ["q_norm", "k_norm", "q_layernorm", "k_layernorm"])
+def test_any_norm_between_projection_and_score_is_named(name: str) -> None:
+    module = grown("mha")
+    setattr(module, name, nn.LayerNorm(8))
+    with pytest.raises(ValueError, match=f"module: GroupedAttention has {name}, which undoes"):
+        QKClip().watch(module)
+
+
+def test_a_latent_layer_without_a_query_latent_is_clipped_by_its_q_proj() -> None:
+    config = SIZES | LATENT | {"model_type": "deepseek_v2", "q_lora_rank": None, "rope_theta": 1e4}
+    torch.manual_seed(1)
+    module, x = LatentAttention.from_config(config).double(), tokens()
+    before = largest(module, x)
+    clip = QKClip(float(before.max()) / 2)
+    clip.note(module, before)
+    (done,) = clip.step()
+    assert torch.allclose(largest(module, x), before * done.gamma, rtol=1e-12)
+    assert float(done.gamma.min()) == 0.5
 
 
 def test_watching_leaves_the_output_and_the_gradient_alone() -> None:

@@ -85,6 +85,15 @@ def test_every_score_of_a_real_layer_is_multiplied_by_its_heads_gamma(kind: str)
     assert torch.equal(after[:, [0, 2]], before[:, [0, 2]]), "heads below tau are the same bits"
 
 
+@pytest.mark.parametrize(("kind", "heads", "width"), [("llama", 4, 6), ("opt", 4, 6)])
+def test_logits_of_another_number_of_heads_are_refused(kind: str, heads: int, width: int) -> None:
+    layer, _ = foreign(kind)
+    clip = QKClip(100.0)
+    clip.note(layer, [500.0] * (heads // 2))  # 2 heads of 12 rows would fit the weights too
+    with pytest.raises(ValueError, match=f"max_logits: expected {heads} heads of {width} for"):
+        clip.step()
+
+
 def test_a_half_forgotten_clip_is_caught() -> None:
     """The check above would notice the rope part clipped by the root, or the shared key clipped."""
     gamma = torch.tensor([1.0, 0.5, 1.0, 0.25]).double()

@@ -31,6 +31,7 @@ from transformers.models.qwen3.modeling_qwen3 import (
 )
 
 from attnscope.core import attend
+from attnscope.core.heads import HeadShape
 from attnscope.errors import ConfigError
 from attnscope.mechanisms.qk_norm import QKNormAttention, qk_norm, score_bound
 from attnscope.positions import Rope
@@ -137,6 +138,34 @@ def test_the_function_is_transformers_norm_on_both() -> None:
         budget(found, peer=norm(x), oracle=exact)
 
 
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16], ids=str)
+def test_the_function_rounds_where_transformers_norm_does(dtype: torch.dtype) -> None:
+    """x is rounded before it meets the weight, and so to the same bits but for the last."""
+    random = torch.Generator().manual_seed(0)
+    q, k = torch.randn(2, 1, 4, 64, 32, generator=random).to(dtype)[:, :, None].unbind(0)
+    norm = Qwen3RMSNorm(32, eps=1e-6).to(dtype)
+    norm.weight.data = (1 + torch.randn(32, generator=random)).to(dtype)
+    made = qk_norm(q, k, q_weight=norm.weight, k_weight=norm.weight)
+    with torch.no_grad():
+        for found, x in zip(made, (q, k), strict=True):
+            assert found.dtype == dtype
+            # A quotient in float32 is theirs times a root; rarely, the two round differently.
+            assert float((found != norm(x)).double().mean()) < 1e-2
+            once = norm.weight.float() * (x.float() / x.float().pow(2).mean(-1, True).sqrt())
+            assert float((found != once.to(dtype)).double().mean()) > 0.05, "rounded once"
+
+
+def test_what_is_not_said_is_as_in_qwen3() -> None:
+    """The eps of the function, of the layer and of Qwen3's config are one."""
+    ours, eps = QKNormAttention(HeadShape(8, 2, 1, 4)), Qwen3Config().rms_norm_eps
+    assert ours.q_norm.eps == ours.k_norm.eps == eps
+    x, one = torch.full((1, 1, 1, 4), 1e-3, dtype=torch.float64), torch.ones(4).double()
+    q, k = qk_norm(x, 2 * x, q_weight=one, k_weight=one)
+    # Numbers of 1e-3 and 2e-3 have mean squares of 1e-6 and 4e-6, beside which eps counts.
+    assert q.flatten().tolist() == pytest.approx([(1 / (1 + eps * 1e6)) ** 0.5] * 4, rel=1e-12)
+    assert k.flatten().tolist() == pytest.approx([(4 / (4 + eps * 1e6)) ** 0.5] * 4, rel=1e-12)
+
+
 @given(
     width=st.sampled_from([2, 6, 16]),
     size=st.floats(1e-3, 1e6),
@@ -165,6 +194,8 @@ def test_the_bound_is_attained() -> None:
     score = float((q * k).sum()) / 8
     assert score == pytest.approx(score_bound(2 * one, 3 * one), rel=1e-12)
     assert score == pytest.approx(8 * 2 * 3)
+    assert score_bound(2 * one, 3 * one, scale=0.5) == pytest.approx(float((q * k).sum()) / 2)
+    assert score_bound(-2 * one, one) == pytest.approx(16)  # the weights' size counts, not sign
 
 
 def test_scores_do_not_depend_on_the_size_of_x() -> None:

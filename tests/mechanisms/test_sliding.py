@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import warnings
+from types import SimpleNamespace
 
 import pytest
 import torch
 from head_referees import (
+    InFloat64,
     Peer,
     caught,
     judge_cached,
@@ -15,6 +17,7 @@ from head_referees import (
     judge_forward,
     judge_gradients,
     judge_shown,
+    mask_of,
     on_meta,
     real_config,
 )
@@ -23,6 +26,7 @@ from hypothesis import strategies as st
 from torch.nn.attention.flex_attention import create_block_mask, flex_attention
 from transformers.models.gemma2.configuration_gemma2 import Gemma2Config
 from transformers.models.gemma2.modeling_gemma2 import Gemma2Attention, Gemma2RotaryEmbedding
+from transformers.models.gemma2.modeling_gemma2 import eager_attention_forward as gemma2_attention
 from transformers.models.gemma3.configuration_gemma3 import Gemma3TextConfig
 from transformers.models.gemma3.modeling_gemma3 import Gemma3Attention, Gemma3RotaryEmbedding
 from transformers.models.mistral.configuration_mistral import MistralConfig
@@ -49,9 +53,11 @@ SMALL = {
 }  # fmt: skip
 
 
-def gemma3(layer: int, *, dtype: torch.dtype = torch.float32, window: int = 7) -> Peer:
+def gemma3(
+    layer: int, *, dtype: torch.dtype = torch.float32, window: int = 7, **fields: object
+) -> Peer:
     # A scale that is not that of the head's width, as in Gemma 3 27B.
-    config = Gemma3TextConfig(**SMALL, sliding_window=window, query_pre_attn_scalar=13)
+    config = Gemma3TextConfig(**SMALL, sliding_window=window, query_pre_attn_scalar=13, **fields)
     return Peer(Gemma3Attention, Gemma3RotaryEmbedding, config, layer=layer, dtype=dtype)
 
 
@@ -96,6 +102,7 @@ PEERS = {
     "gemma3 full": lambda: gemma3(5),
     "gemma2 sliding": lambda: gemma2(0),
     "gemma2 full": lambda: gemma2(1),
+    "gemma3 biased": lambda: gemma3(1, attention_bias=True),
     "mistral": lambda: mistral(4),
     "mistral full": lambda: mistral(None),
     "window of one": lambda: gemma3(0, window=1),
@@ -161,6 +168,25 @@ def test_the_function_is_flex_attention(impl: str, window: int, queries: int) ->
     # A row with one key leaves the peer without an error; one rounding of v is all there is.
     peer = theirs(q, k, v) + (2e-7 if window == 1 else 0)
     budget(ours, peer=peer, oracle=exact.double())
+
+
+@pytest.mark.parametrize("impl", IMPLS)
+@pytest.mark.parametrize("queries", [24, 5])
+def test_scale_and_soft_cap_of_the_function_are_gemma2s(impl: str, queries: int) -> None:
+    """Its own function of q, k and v, with a mask pair by pair."""
+    q, k, v = qkv(queries=queries, keys=24, heads=4, groups=2)
+    seen = mask_of(queries, 24, window=7)
+    heads = SimpleNamespace(num_key_value_groups=2, training=False)
+
+    def theirs(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
+        mask = seen.to(q.dtype)
+        found = gemma2_attention(heads, q, k, v, mask, scaling=0.9, softcap=1.5)
+        return found[0].transpose(1, 2)
+
+    ours = sliding_attention(q, k, v, window=7, scale=0.9, softcap=1.5, impl=impl)
+    with InFloat64():
+        exact = theirs(q.double(), k.double(), v.double())
+    budget(ours, peer=theirs(q, k, v), oracle=exact)
 
 
 @pytest.mark.parametrize("change", ["window", "smaller window", "scale", "theta", "norm", "eps"])

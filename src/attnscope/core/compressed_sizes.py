@@ -182,7 +182,8 @@ def in_sight(
     raw: int,
     entries: int,
     *,
-    sizes: CompressedSizes,
+    window: int,
+    ratio: int,
     start: int,
     chosen: torch.Tensor | None = None,
     device: torch.device | str = "cpu",
@@ -191,17 +192,18 @@ def in_sight(
 
     Args:
         queries, raw, entries: how many there are; the queries stand at the end of the raw tokens.
+        window: how many raw tokens a query sees, itself included.
+        ratio: tokens per entry, at least 1.
         start: position of the first query.
         chosen: [B, T, k] of the entries, -1 for none; all that are complete, if not given.
 
-    >>> four = CompressedSizes(1, 1, 1, 0, 1, 1, 1, window=2, kind=HCA, ratio=2)
-    >>> in_sight(4, 4, 2, sizes=four, start=0).int()[0].tolist()
+    >>> in_sight(4, 4, 2, window=2, ratio=2, start=0).int()[0].tolist()
     [[1, 0, 0, 0, 0, 0], [1, 1, 0, 0, 1, 0], [0, 1, 1, 0, 1, 0], [0, 0, 1, 1, 1, 1]]
     """
     i = torch.arange(start, start + queries, device=device)[:, None]
     j = torch.arange(start + queries - raw, start + queries, device=device)
-    near = (j <= i) & (i - j < sizes.window)
+    near = (j <= i) & (i - j < window)
     if chosen is None:
-        whole = torch.arange(entries, device=device) < ((i + 1) // max(1, sizes.ratio))
+        whole = torch.arange(entries, device=device) < ((i + 1) // ratio)
         return torch.cat([near, whole], dim=-1)[None]
     return torch.cat([near.expand(len(chosen), -1, -1), sight_of(chosen, entries)], dim=-1)

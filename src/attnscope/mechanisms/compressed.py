@@ -23,15 +23,14 @@ Paper: DeepSeek-AI 2026, DeepSeek-V4: Towards Highly Efficient Million-Token Con
 Keeps: w D numbers, D / m per token (and d / m for the indexer, 512 and 128 wide), and the tokens
     that wait for their group to fill.
 
-Not here: hyper-connections; DeepSeek-V4.1's layers, which read entries of other layers, but for
-    their bytes (`published`); FP4 and FP8 storage, which changes what is kept and not the formula.
+Not here: hyper-connections; DeepSeek-V4.1's layers, which read entries of other layers (their bytes
+    are in core/published_entries.py); FP4 and FP8, which change what is kept and not the formula.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from fractions import Fraction
 from typing import Any, Final
 
 import torch
@@ -64,10 +63,77 @@ ABOUT: Final = About(
     figures=("kv.dsv41flash.per_token", "shape.dsv4flash.ratio"),
 )
 
+IMPLS: Final = ("reference", "fast")
+
 FAMILIES: Final[Mapping[str, Mapping[str, Any]]] = {
     "deepseek_v4": {"rms_norm_eps": 1e-6, "compress_rates": {CSA: 4, HCA: 128}}
 }
 """The model types served, and the values that their config.json may leave out."""
+
+
+def compressed_attention(
+    q: torch.Tensor,
+    tokens: torch.Tensor,
+    entries: torch.Tensor,
+    *,
+    sinks: torch.Tensor,
+    window: int,
+    ratio: int,
+    start: int | None = None,
+    chosen: torch.Tensor | None = None,
+    scale: float | None = None,
+    impl: str = "fast",
+) -> torch.Tensor:
+    """Attention of T queries to the near tokens as they are and to entries for the far ones.
+
+    Args:
+        q: [B, H, T, D]; the T queries stand at the end of the tokens.
+        tokens: [B, n, D], key and value of all heads, the last n of the text.
+        entries: [B, m, D], likewise; entry w stands for the tokens w ratio to (w + 1) ratio - 1.
+        sinks: [H], a logit per head in the denominator.
+        window: how many tokens a query sees, itself included.
+        ratio: tokens per entry.
+        start: position of the first query; n - T if not given.
+        chosen: int64 [B, T, k] of the entries, -1 for none; all that have ended, if not given.
+        scale: of the scores; 1 / sqrt(D) if not given.
+        impl: "reference" (the formula, query by query) or "fast".
+
+    Returns:
+        [B, H, T, D], still turned where the tokens are.
+
+    Raises:
+        ValueError: an unknown impl, a window or ratio below 1, or more queries than tokens.
+
+    >>> q, x = torch.zeros(1, 1, 1, 1), torch.tensor([[[1.0], [2.0], [6.0]]])
+    >>> entry, none = torch.tensor([[[3.0]]]), torch.tensor([-torch.inf])
+    >>> compressed_attention(q, x, entry, sinks=none, window=1, ratio=2).item()  # of 6 and 3
+    4.5
+    """
+    if impl not in IMPLS:
+        raise ValueError(f"impl: unknown {impl!r}; there are {', '.join(IMPLS)}")
+    for name, least in (("window", window), ("ratio", ratio)):
+        if least < 1:
+            raise ValueError(f"{name}: expected at least 1, got {least}")
+    (B, _, T, D), n = q.shape, tokens.shape[1]
+    if n < T:
+        raise ValueError(f"q: {T} queries cannot stand at the end of {n} tokens")
+    start, scale = n - T if start is None else start, D**-0.5 if scale is None else scale
+    if impl == "fast":
+        sight = in_sight(
+            T, n, entries.shape[1], window=window, ratio=ratio, start=start, chosen=chosen,
+            device=q.device,
+        )  # fmt: skip
+        keys = torch.cat([tokens, entries], dim=1)[:, None]
+        return attention(q, keys, keys, scale=scale, sight=sight, sinks=sinks)
+    rows = []
+    for b in range(B):
+        for i in range(T):
+            end, whole = n - T + i + 1, (start + i + 1) // ratio
+            kept = slice(0, whole) if chosen is None else chosen[b, i][chosen[b, i] >= 0]
+            keys = torch.cat([tokens[b, max(0, end - window) : end], entries[b, kept]])
+            scores = torch.cat([scale * q[b, :, i] @ keys.mT, sinks.to(q.dtype)[:, None]], 1)
+            rows.append(scores.softmax(-1)[:, :-1] @ keys)
+    return torch.stack(rows).unflatten(0, (B, T)).transpose(1, 2)
 
 
 @dataclass(frozen=True)
@@ -183,15 +249,16 @@ class CompressedAttention(nn.Module):
         if self.compressor is not None:
             entries = self._entries(self.compressor, x, cache.entries)
             chosen = self._choose(x, latent, cache, places=places, start=start)
-        sight = in_sight(
-            x.shape[1], raw.shape[1], entries.shape[1], sizes=self.sizes, start=start,
-            chosen=chosen, device=x.device,
-        )  # fmt: skip
-        keys = torch.cat([raw, entries], dim=1)[:, None]
+        among: dict[str, Any] = {
+            "window": self.sizes.window, "ratio": max(1, self.sizes.ratio), "start": start,
+            "chosen": chosen,
+        }  # fmt: skip
         if watch is not None:
+            sight = in_sight(x.shape[1], raw.shape[1], entries.shape[1], **among, device=x.device)
+            keys = torch.cat([raw, entries], dim=1)[:, None]
             watch(SeenChosen(q, keys, keys, start, self.scale, sinks=self.sinks, causal=False,
                              sight=sight[:, None]))  # fmt: skip
-        mixed = attention(q, keys, keys, scale=self.scale, sight=sight, sinks=self.sinks)
+        mixed = compressed_attention(q, raw, entries, sinks=self.sinks, scale=self.scale, **among)
         mixed = self.rope.back(mixed, places, trailing=True)
         groups = merge_heads(mixed).unflatten(-1, (self.sizes.groups, -1))
         y: torch.Tensor = self.o_b_proj(self.o_a_proj(groups).flatten(2))
@@ -274,55 +341,6 @@ def _compressor(sizes: CompressedSizes, **where: Any) -> Compressor:
     return Compressor(
         s.model, s.width, ratio=s.ratio, overlap=s.overlap, eps=s.eps, indexer=indexer, **where
     )
-
-
-@dataclass(frozen=True)
-class Published:
-    """The layout in which DeepSeek-V4.1 keeps its entries, and what that is per token.
-
-    Attributes:
-        main, index: bytes of an entry and of its index key.
-        entries_per_token: over all layers that keep entries.
-    """
-
-    main: int
-    index: int
-    entries_per_token: Fraction
-
-    @property
-    def bytes_per_token(self) -> Fraction:
-        """Of all layers; the windows come on top and do not grow."""
-        return (self.main + self.index) * self.entries_per_token
-
-
-def published(config: Mapping[str, Any]) -> Published:
-    """What DeepSeek-V4.1 keeps per token, from its config: a few layers keep entries for all.
-
-    Formula: an entry is `head_dim` FP4 numbers and an E4M3 scale for 16 of them, its index key
-    `index_head_dim` FP4 numbers and an E8M0 scale for 32 of them; a layer of ratio m keeps 1 / m
-    entries per token.
-
-    Raises:
-        ConfigError: a field is missing, or a source layer has no ratio.
-
-    >>> flash = {"model_type": "deepseek_v41", "head_dim": 512, "index_head_dim": 128,
-    ...          "kv_source_layer_ids": [2, 20], "compress_ratio_at_source": {"2": 2, "20": 1}}
-    >>> published(flash).main, published(flash).index, published(flash).bytes_per_token
-    (288, 68, Fraction(534, 1))
-    """
-    fields = ModelFields(config, families={"deepseek_v41": {}}, reader="published")
-    width, index = fields.count("head_dim"), fields.count("index_head_dim")
-    ratios = fields["compress_ratio_at_source"]
-    rate = Fraction(0)
-    for source in fields["kv_source_layer_ids"]:
-        ratio = ratios.get(str(source))
-        if not isinstance(ratio, int) or ratio < 1:
-            raise fields.error(
-                f"compress_ratio_at_source: expected a ratio of at least 1 for layer {source}, "
-                f"got {ratio!r}"
-            )
-        rate += Fraction(1, ratio)
-    return Published(width // 2 + width // 16, index // 2 + index // 32, rate)
 
 
 def picture() -> str:
