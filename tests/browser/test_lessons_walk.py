@@ -322,7 +322,7 @@ def test_exercises_take_the_right_answer_and_no_other(page: Any, site: Path, slu
 @pytest.mark.parametrize("slug", PAGES)
 def test_figures_and_terms_open_by_keyboard(page: Any, site: Path, slug: str) -> None:
     opened(page, site, "en", slug)
-    button = page.locator("main p .fig").first
+    button = page.locator("main p .fig:visible").first
     id = str(button.get_attribute("data-figure"))
     button.focus()
     page.keyboard.press("Enter")

@@ -29,7 +29,8 @@ SOURCE = Path(figures.__file__).parents[2]
 FILES = sorted(path.stem for path in Path(figures.__file__).parent.glob("*.py"))
 
 FUNCTIONS = {
-    "exp": np.exp, "sqrt": np.sqrt, "ln": np.log, "sum": np.sum, "max": np.max, "min": np.min,
+    "exp": np.exp, "sqrt": np.sqrt, "ln": np.log, "cos": np.cos, "sum": np.sum, "max": np.max,
+    "min": np.min,
 }  # fmt: skip
 
 IN_WORDS = {

@@ -35,6 +35,11 @@ TOPICS: Final[dict[str, tuple[str, str, tuple[str, ...]]]] = {
         "五个 token 的教学世界",
         ("world",),
     ),
+    "rotary": (
+        "Rotary positions",
+        "旋转位置编码",
+        ("rope",),
+    ),
     "decoding": (
         "What is computed again, and what a cache saves",
         "重复算了什么，缓存省了什么",

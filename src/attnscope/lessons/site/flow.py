@@ -45,7 +45,7 @@ class Step:
 
 @dataclass(frozen=True)
 class Sizes:
-    """The sizes that shapes are made of."""
+    """The sizes that shapes are made of; `mixes` is whether there is a table behind the heads."""
 
     tokens: str
     model: int
@@ -53,13 +53,16 @@ class Sizes:
     kv_heads: int
     width: int
     vocabulary: int
+    mixes: bool = True
 
 
-def _small() -> Sizes:
+def _small(heads: int) -> Sizes:
+    """The teaching world, which has no table behind its heads and so no gate either."""
     found = world.load()
     return Sizes(
-        str(len(found.tokens)), len(found.features), 1, 1, found.w_q.shape[1], len(found.tokens)
-    )
+        str(len(found.tokens)), len(found.features), heads, heads, found.w_q.shape[1] // heads,
+        len(found.tokens), mixes=False,
+    )  # fmt: skip
 
 
 def _real() -> Sizes:
@@ -82,13 +85,22 @@ def _each(sizes: Sizes, heads: int, *shape: object) -> str:
     return _shape(*([heads] if heads > 1 else []), *shape)
 
 
-def steps() -> tuple[Step, ...]:
+HEADS: Final = 7
+"""The lesson that cuts the teaching sentence into heads."""
+
+
+def steps(lesson: int = HEADS) -> tuple[Step, ...]:
     """Every step, first to last.
+
+    Args:
+        lesson: the lesson that shows them: before `HEADS` the teaching sentence has one head.
 
     >>> [one.id for one in steps() if one.lesson == 3]
     ['scale', 'softmax']
+    >>> [one.small for at in (6, 7) for one in steps(at) if one.id == "average"]
+    ['5 × 4', '2 × 5 × 2']
     """
-    small, real = _small(), _real()
+    small, real = _small(world.load().heads if lesson >= HEADS else 1), _real()
 
     def step(
         id: str, lesson: int, titles: tuple[str, str], says: tuple[str, str],
@@ -127,10 +139,14 @@ def steps() -> tuple[Step, ...]:
         step("average", 5, ("Weights × V", "权重 × V"),
              ("a weighted mean of the values", "对 value 加权平均"),
              lambda s: _each(s, s.heads, s.tokens, s.width)),
-        step("heads", 7, ("Heads side by side", "多个头拼起来"),
+        step("gate", HEADS, ("Output gate", "输出门"),
+             ("each query may refuse what was fetched", "每个 query 可以不要取到的东西"),
+             lambda s: _each(s, s.heads, s.tokens, s.width) if s.mixes else "–",
+             lambda s: s.heads * s.width * s.model if s.mixes else 0),
+        step("heads", HEADS, ("Heads side by side", "多个头拼起来"),
              ("join the heads, project back", "拼接各头，再投影回去"),
-             lambda s: _shape(s.tokens, s.model),
-             lambda s: s.heads * s.width * s.model if s.heads > 1 else 0),
+             lambda s: _shape(s.tokens, s.model if s.mixes else s.heads * s.width),
+             lambda s: s.heads * s.width * s.model if s.mixes else 0),
     )  # fmt: skip
 
 

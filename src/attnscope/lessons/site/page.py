@@ -21,7 +21,7 @@ from attnscope.lessons.site.course import Course
 from attnscope.lessons.site.source import Document, Place, Text
 from attnscope.lessons.site.words import say
 
-STYLES: Final = ("base", "lessons", "blocks", "course-parts", "widgets", "plots")
+STYLES: Final = ("base", "lessons", "blocks", "course-parts", "widgets", "plots", "widgets-more")
 """The style sheets of a page, in the order that they are read."""
 
 

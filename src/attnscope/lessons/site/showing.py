@@ -62,7 +62,7 @@ def flow(block: Block, page: Page) -> str:
     options(block)
     id = page.id("flow", block.place)
     cells = []
-    for step in data_flow.steps():
+    for step in data_flow.steps(page.number):
         later = step.lesson > page.number
         state = "later" if later else "now" if step.lesson == page.number else "known"
         cells.append(f'<li class="{state}">{_step(step, page, state)}</li>')

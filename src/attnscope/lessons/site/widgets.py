@@ -73,5 +73,10 @@ WIDGETS: Final[dict[str, Data]] = {
     "merge": nothing,
     "forms": forms,
     "kept": kept,
+    "order": teaching,
+    "turn": nothing,
+    "far": nothing,
+    "clocks": nothing,
+    "moved": nothing,
 }
 """Every widget, with how its data is come by."""

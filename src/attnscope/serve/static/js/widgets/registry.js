@@ -10,6 +10,7 @@ import { mountJacobian } from "./jacobian.js";
 import { mountKept } from "./kept.js";
 import { mountMerge } from "./merge.js";
 import { mountMix } from "./mix.js";
+import { mountClocks, mountFar, mountMoved, mountOrder, mountTurn } from "./places.js";
 import { mountProperties } from "./properties.js";
 import { mountRules } from "./rules.js";
 import { mountSpread } from "./spread.js";
@@ -42,4 +43,9 @@ export const WIDGETS = {
   merge: mountMerge,
   forms: mountForms,
   kept: mountKept,
+  order: mountOrder,
+  turn: mountTurn,
+  far: mountFar,
+  clocks: mountClocks,
+  moved: mountMoved,
 };

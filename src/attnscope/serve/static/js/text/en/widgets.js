@@ -2,6 +2,7 @@
 /** The words of the course's widgets, in English. */
 
 import { enLatent } from "./latent.js";
+import { enPlaces } from "./places.js";
 
 /** @type {Record<string, import("../../i18n.js").Text>} */
 export const enWidgets = {
@@ -141,4 +142,5 @@ export const enWidgets = {
   "mix.inside": "Inside the triangle, or on its edge.",
   "mix.outside": "Outside: a weight is negative.",
   ...enLatent,
+  ...enPlaces,
 };

@@ -2,6 +2,7 @@
 /** The words of the course's widgets, in Chinese. */
 
 import { zhLatent } from "./latent.js";
+import { zhPlaces } from "./places.js";
 
 /** @type {Record<string, import("../../i18n.js").Text>} */
 export const zhWidgets = {
@@ -141,4 +142,5 @@ export const zhWidgets = {
   "mix.inside": "在三角形里面，或者边上。",
   "mix.outside": "跑到外面了：有一个权重是负的。",
   ...zhLatent,
+  ...zhPlaces,
 };
