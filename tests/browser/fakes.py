@@ -50,6 +50,7 @@ def open_fake(page: Any, view: str = "", *, fake: str = "fake_trace.js", **size:
         elif name == "boot.js":
             route.fulfill(body=boot, content_type="text/javascript")
         else:
+            name = name.removeprefix("src/attnscope/serve/")  # as modules of unit/ ask for it
             root = UNIT if name.startswith("unit/") else STATIC
             file = root / name.split("/", 1)[1]
             kind = mimetypes.guess_type(file.name)[0] or "application/octet-stream"

@@ -155,7 +155,8 @@ def test_keys_alone_do_everything(page: Any) -> None:
         page.locator(".flow .text").press(key)
         page.wait_for_function("wanted => location.hash.includes(wanted)", arg=wanted)
 
-    press("ArrowRight", "?q=0&")
+    press("ArrowLeft", "?q=118&")
+    press("Home", "?q=0&")
     press("ArrowRight", "?q=1&")
     press("Shift+ArrowRight", "?q=2&")
     press("End", "?q=119&")
@@ -212,6 +213,20 @@ def test_pointing_shows_clicking_holds_and_escape_lets_go(page: Any) -> None:
     page.keyboard.press("Escape")
     page.locator("[data-token='6']").hover()
     page.wait_for_selector("text=Token 6")
+
+
+def test_the_last_token_is_shown_until_one_is_chosen(page: Any) -> None:
+    open_fake(page, "#flow/made/1.2?lang=en")
+    page.wait_for_selector(".keys tbody tr")
+    assert "Point at a token" in page.locator(".about").inner_text()
+    assert "Token 119" in page.locator(".about").inner_text()
+    assert page.locator(".token.chosen").first.get_attribute("data-token") == "119"
+    assert "q=" not in page.evaluate("location.hash")
+    shown = rows_shown(page)
+    choose(page, 119)
+    page.wait_for_function("() => location.hash.includes('q=119')")
+    assert rows_shown(page) == shown
+    assert "Point at a token" not in page.locator(".about").inner_text()
 
 
 def test_shift_click_and_drag_choose_a_range(page: Any) -> None:

@@ -147,6 +147,26 @@ def test_what_is_masked_is_paper(page: Any, open_app: Callable[..., Any], blank:
         assert found.tolist() == [[0xF7, 0xF7, 0xF5]] * 2  # --ground, in the light
 
 
+@pytest.mark.parametrize("way", ["webgl2", "canvas2d"])
+@pytest.mark.parametrize("pixels", [3.37, 0.77])
+def test_no_seam_shows_between_tiles(
+    page: Any, open_app: Callable[..., Any], blank: Any, way: str, pixels: float
+) -> None:
+    """Where every weight is above the bright end, what is in sight is one colour."""
+    view = View(900, 1400, pixels)
+    open_with(page, open_app, map_link(TRACE, 1, 2, view, "scale=log&range=1e-30,1e-29"), way)
+    box = page.locator(".map-tiles").bounding_box()
+    image = base64.b64encode(page.screenshot()).decode()
+    # From the middle of the picture to its lower left: rows see every key there.
+    left, top = box["x"] + box["width"] / 4, box["y"] + box["height"] / 2
+    right, bottom = box["x"] + box["width"] / 2, min(box["y"] + box["height"], 790)
+    points = [[x, y] for y in range(int(top), int(bottom) - 4) for x in (left, right)]
+    points += [[x, y] for x in range(int(left), int(right)) for y in (top, bottom - 5)]
+    found = np.array(blank.evaluate(READ_PIXELS, [image, points]), int)[:, :3]
+    assert len(found) > 500
+    assert np.ptp(found, axis=0).max() == 0
+
+
 def save(page: Any, kind: str) -> tuple[str, bytes]:
     """Save by the menu; the file's name and its bytes."""
     page.locator(".map-export summary").click()

@@ -6,6 +6,7 @@ import json
 from collections.abc import Callable
 from typing import Any
 
+import axe
 import pytest
 from looks import every_look
 from map_page import View, map_link, place_of, point_at, wait_drawn, written
@@ -223,3 +224,25 @@ def test_the_map_is_there_in_every_look(
     ground = page.evaluate("getComputedStyle(document.querySelector('.attnscope')).backgroundColor")
     light = sum(json.loads("[" + ground.partition("(")[2].rstrip(")") + "]")) > 384
     assert light == (theme == "light")
+    assert axe.faults(page) == []
+    page.keyboard.press(
+        "/"
+    )  # the search, the menu and a coarse cell's button are there only when asked
+    page.locator(".map-export summary").click()
+    assert axe.faults(page) == []
+
+
+@every_look
+def test_a_chosen_range_and_a_coarse_cell_are_readable(
+    open_app: Callable[..., Any], language: str, theme: str
+) -> None:
+    page = open_app(map_link("llama-long", 1, 2, None, "q=50-60&k=3-9&lock=1"))
+    wait_drawn(page)
+    page.wait_for_selector(".map-row-table tbody tr")
+    assert axe.faults(page) == []
+    page.keyboard.press("Escape")
+    page.keyboard.press("Escape")
+    box = page.locator(".map-tiles").bounding_box()
+    page.mouse.move(box["x"] + 40, box["y"] + 300)
+    page.wait_for_selector(".map-fly:not([hidden])")
+    assert axe.faults(page) == []

@@ -38,9 +38,28 @@ def test_every_screen_is_readable(
     tab = page.get_by_role("tab", name=NAMES[language][screen], exact=True)
     assert tab.get_attribute("aria-selected") == "true"
     assert page.locator("#attnscope").get_attribute("data-scheme") == theme
+    drawn = {  # what each screen shows when it is whole
+        "home": "table tbody tr", "overview": "[role=gridcell]", "flow": ".later tbody tr",
+        "map": ".map-figure[data-pending='0']",
+    }  # fmt: skip
+    page.wait_for_selector(f".screen.{screen} {drawn[screen]}")
     text = page.locator("#attnscope").inner_text()
     assert "\ufffd" not in text
     assert page.evaluate("([text, key]) => new RegExp(key).exec(text)", [text, TEXT_KEY]) is None
+    assert axe.faults(page) == []
+
+
+@every_look
+def test_dialogs_and_panels_are_readable(
+    open_app: Callable[..., Any], language: str, theme: str
+) -> None:
+    page = open_app("#overview/llama-short/1.2")
+    page.wait_for_selector("[role=gridcell]")
+    page.locator("[role=gridcell][tabindex='0']").press("ArrowRight")
+    page.wait_for_selector(".detail canvas")
+    assert axe.faults(page) == []
+    page.keyboard.press("?")
+    page.wait_for_selector("dialog[open]")
     assert axe.faults(page) == []
 
 

@@ -15,6 +15,7 @@ from rich.text import Text
 from attnscope.cli import gather, picture
 from attnscope.cli.console import PIPED_COLUMNS, Trimmed, label, stdout
 from attnscope.cli.report import Chosen, HeadLine, LayerLine, NextToken, Report, TokenLine
+from attnscope.serve.files import STATIC
 from attnscope.trace import KINDS, Trace
 
 
@@ -226,3 +227,21 @@ def test_a_terminal_tells_its_own_width(monkeypatch: pytest.MonkeyPatch) -> None
 )
 def test_bar(share: float, drawn: str) -> None:
     assert picture.bar(share, cells=4) == drawn
+
+
+def test_kinds_look_as_in_the_app() -> None:
+    """Letter and colour of each kind are one table, written once for each language."""
+    script = (STATIC / "js" / "parts" / "kinds.js").read_text("utf-8")
+    entry = r'^  "?([a-z-]+)"?: \{ letter: "(.)", colour: "(#[0-9a-f]{6})"'
+    app = {kind: (letter, colour) for kind, letter, colour in re.findall(entry, script, re.M)}
+    assert app == {kind: (letter, colour) for kind, (letter, colour, _) in picture.KINDS.items()}
+    assert set(app) == set(KINDS)
+    for _, colour in app.values():
+        assert contrast_with_black(colour) > 4.5  # what WCAG asks of a letter
+
+
+def contrast_with_black(colour: str) -> float:
+    """The ratio of WCAG 2.1, from sRGB."""
+    parts = [int(colour[at : at + 2], 16) / 255 for at in (1, 3, 5)]
+    red, green, blue = (c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in parts)
+    return (0.2126 * red + 0.7152 * green + 0.0722 * blue + 0.05) / 0.05

@@ -148,6 +148,23 @@ def test_the_dearest_level_is_made_ahead() -> None:
         ]
 
 
+def test_what_arrived_is_made_ahead_and_fits() -> None:
+    """Who looks at a head's weights may ask what arrived: its dear level is there by then."""
+    made, _ = trace(Case(T=128, S=128, D=8, stored=3))
+    with small(), mock.patch("attnscope.tiles.held._WORTH", 1.0):
+        top = Grid(128, 128).levels - 1
+        expected = tiles.tile(made, 0, 0, "arrived", top, 0, 0)
+        with tiles.Tiles(made) as held:
+            held.tile(0, 0, "weight", top, 0, 0)
+            assert held.settle(30)
+            with mock.patch("attnscope.tiles.strips.cells", side_effect=AssertionError("again")):
+                same(held.tile(0, 0, "arrived", top, 0, 0), expected)
+        without, _ = trace(Case(T=128, S=128, D=8, stored=3, norms=False))
+        with tiles.Tiles(without) as held:
+            held.tile(0, 0, "weight", top, 0, 0)
+            assert held.settle(30)
+
+
 def test_a_request_ends_work_ahead_and_is_answered() -> None:
     """The one that asks for the very tile in the making does not wait for the moment of rest."""
     made, _ = trace(Case(T=512, S=512, D=8, stored=5))

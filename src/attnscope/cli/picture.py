@@ -22,14 +22,15 @@ from rich.text import Text
 from attnscope.cli.console import Trimmed
 from attnscope.cli.report import Attended, HeadLine, LayerLine, Report, split_mass
 
-# Okabe and Ito's colours, which all can tell apart, under black letters: dark or light terminal.
+# Near Okabe and Ito's colours, which all can tell apart, under black letters: dark or light
+# terminal. The app's table (serve/static/js/parts/kinds.js) has the same; a test holds them equal.
 KINDS: Final[dict[str, tuple[str, str, str]]] = {
-    "sink": ("S", "#949494", "rests on the first token"),
-    "previous-token": ("P", "#56b4e9", "looks at the token before"),
-    "induction": ("I", "#e69f00", "looks behind earlier copies"),
-    "local": ("L", "#009e73", "stays among the last tokens"),
-    "uniform": ("U", "#f0e442", "spreads evenly"),
-    "mixed": ("M", "#cc79a7", "none of these"),
+    "sink": ("S", "#d55e00", "rests on the first token"),
+    "previous-token": ("P", "#2a86c8", "looks at the token before"),
+    "induction": ("I", "#c9609a", "looks behind earlier copies"),
+    "local": ("L", "#0a9a72", "stays among the last tokens"),
+    "uniform": ("U", "#d99400", "spreads evenly"),
+    "mixed": ("M", "#8a8f98", "none of these"),
 }
 """Letter, colour and meaning of each kind of head."""
 
@@ -227,9 +228,9 @@ def attended(
             str(row.key),
             _fit(report.labels[row.key], room),
             f"{row.weight:.1%}",
-            Text(bar(row.weight, plain=plain, cells=cells), style="#56b4e9"),
+            Text(bar(row.weight, plain=plain, cells=cells), style="#2a86c8"),
             _norm(row.arrived),
-            Text(bar(share, plain=plain, cells=cells), style="#e69f00"),
+            Text(bar(share, plain=plain, cells=cells), style="#c9609a"),
         )
     if report.chosen.sink_share > 0:
         share = report.chosen.sink_share

@@ -2,8 +2,9 @@
 
 The idea: the pure functions say what an answer is; this gives the same answers faster. Tiles stay
 in a cache of bounded size, half of it for those that cost a pass over a whole map; two threads
-share the strips of a tile; and while nobody asks, the dearest level of the head that was seen last
-is made ahead.
+share the strips of a tile; and while nobody asks, the dearest levels of the head that was seen last
+are made ahead, and then the map of what arrived there, which no capture keeps: a long head's first
+one is a pass of seconds.
 
 Not here: the answers (tiling.py, tracks.py, rows.py, compare.py), HTTP (serve).
 """
@@ -256,16 +257,20 @@ class Tiles:
         """The tiles to make ahead, the nearest first, while they are not there."""
         source = Source(self._head(want.layer, want.head))
         base = source.base(want.measure)
-        levels = [base] if source.dear(want.measure, base) else []
-        levels += [base - 1] if base > 0 else []
+        plan = [(want.measure, base)] if source.dear(want.measure, base) else []
+        plan += [(want.measure, base - 1)] if base > 0 else []
         if want.measure == "uniform":
             return
-        for level in levels:
+        arrived = want.measure.startswith("weight") and source.record.has("value_norms")
+        if arrived and not source.dear(want.measure, base):  # else both would not fit
+            plan.append(("arrived", source.base("arrived")))
+        for measure, level in plan:
             flops = 2.0 * (TILE << level) ** 2 * source.record.info.head_width
             if flops < _WORTH:
                 continue
-            cache = self._dear if level == base else self._plain
-            for key in self._near(source, want, level, cache.limit * 3 // 4 // _TILE_BYTES):
+            cache = self._dear if source.dear(measure, level) else self._plain
+            near = self._near(source, want, level, cache.limit * 3 // 4 // _TILE_BYTES)
+            for key in (one._replace(measure=measure) for one in near):
                 if cache.get(key) is None:
                     yield partial(self._make, key)
 

@@ -8,7 +8,7 @@ import { lightness, paletteTable } from "../../../src/attnscope/serve/static/js/
 import {
   colourIndex, naturalRange, placeOf, roundUp, scaleFits, ticksOf, valueAt,
 } from "../../../src/attnscope/serve/static/js/draw/scale.js";
-import { createFakeSource } from "../../../src/attnscope/serve/static/js/source/fake.js";
+import { createFakeSource } from "./fake_source.js";
 
 /** @typedef {import("../../../src/attnscope/serve/static/js/draw/scale.js").Look} Look */
 

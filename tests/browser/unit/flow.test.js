@@ -7,7 +7,8 @@ import { test } from "node:test";
 import { breakLines, breaks, vertically } from "../../../src/attnscope/serve/static/js/screens/flow/lines.js";
 import { byLayer, largest, massList, overLayers, shades } from "../../../src/attnscope/serve/static/js/screens/flow/mass.js";
 import { rangeLabel, shareText } from "../../../src/attnscope/serve/static/js/screens/flow/panel.js";
-import { bytesText, find, joinedLabel, unitOffsets, unitRange, unitsOf, visible, Words } from "../../../src/attnscope/serve/static/js/screens/flow/tokens.js";
+import { joinedLabel } from "../../../src/attnscope/serve/static/js/parts/labels.js";
+import { bytesText, find, unitOffsets, unitRange, unitsOf, visible, Words } from "../../../src/attnscope/serve/static/js/screens/flow/tokens.js";
 import { halves, measureOf } from "../../../src/attnscope/serve/static/js/screens/flow/toolbar.js";
 import { madeRow, madeTokens, noise } from "./fake_trace.js";
 

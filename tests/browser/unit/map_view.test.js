@@ -12,6 +12,7 @@ import { layoutOf } from "../../../src/attnscope/serve/static/js/screens/map/fig
 import { meaningOf } from "../../../src/attnscope/serve/static/js/screens/map/keys.js";
 import { partOf, wheelFactor } from "../../../src/attnscope/serve/static/js/screens/map/pointer.js";
 import { largest, totalOf } from "../../../src/attnscope/serve/static/js/screens/map/rowtable.js";
+import { addedLabels, joinedLabel } from "../../../src/attnscope/serve/static/js/parts/labels.js";
 import { Haystack } from "../../../src/attnscope/serve/static/js/screens/map/search.js";
 import {
   LARGEST_CELL, clampView, fitView, flight, panBy, reveal, seenRect, toPixels, toTokens, zoomAt,
@@ -180,6 +181,12 @@ test("the figure's parts are told apart, and narrow ones leave room for the map"
 
 const labels = ["Hello", " world", ".", "\n\n", "国", "王", "🍎", "🍎", " Ünd", "er", " end"];
 
+/** Tokens whose spans follow one another. @param {string[]} labels */
+function tableOf(labels) {
+  const ends = labels.map((_, at) => labels.slice(0, at + 1).join("").length);
+  return { labels, start: [0, ...ends.slice(0, -1)], end: ends };
+}
+
 test("words are found where they begin, in scripts with and without spaces", () => {
   const stops = [0];
   while (stops[stops.length - 1] < labels.length - 1) stops.push(nextWord(labels, stops[stops.length - 1], 1));
@@ -190,8 +197,7 @@ test("words are found where they begin, in scripts with and without spaces", () 
 });
 
 test("text is found across tokens, without case, and once for the pieces of one character", () => {
-  const spans = [0, 5, 11, 12, 14, 17, 20, 20, 24, 29, 31];
-  const hay = new Haystack(labels, spans);
+  const hay = new Haystack({ labels, start: [0, 5, 11, 12, 14, 17, 20, 20, 24, 28, 30], end: [5, 11, 12, 14, 17, 20, 24, 24, 28, 30, 34] });
   assert.deepEqual(hay.find("HELLO w"), [{ from: 0, to: 1 }]);
   assert.deepEqual(hay.find("国王"), [{ from: 4, to: 5 }]);
   assert.deepEqual(hay.find("🍎"), [{ from: 6, to: 6 }]);
@@ -202,7 +208,7 @@ test("text is found across tokens, without case, and once for the pieces of one 
 
 test("sections cover the text without gaps at every zoom, and grow as it shrinks", () => {
   const text = Array.from({ length: 400 }, (_, i) => (i % 40 === 39 ? "\n\n" : i % 8 === 7 ? "." : ` w${i}`));
-  const sections = new Sections(text);
+  const sections = new Sections(tableOf(text));
   let before = Infinity;
   for (const pixels of [11, 5, 2, 1, 0.5, 0.1, 0.01]) {
     const parts = sections.at(pixels);
@@ -212,7 +218,7 @@ test("sections cover the text without gaps at every zoom, and grow as it shrinks
     before = parts.length;
   }
   assert.equal(sections.at(1)[1].title.slice(0, 7), "w40 w41");
-  assert.deepEqual(new Sections(["a"]).at(1), [{ from: 0, to: 1, title: "a" }]);
+  assert.deepEqual(new Sections(tableOf(["a"])).at(1), [{ from: 0, to: 1, title: "a" }]);
 });
 
 /** @type {import("../../../src/attnscope/serve/static/js/draw/tracks.js").Axis} */
@@ -225,11 +231,15 @@ test("axes put tokens where the map puts their cells", () => {
   const band = { at: 10, size: 50 };
   assert.deepEqual(barOf(keys, [4, 6], band), { x: 110, y: 10, width: 40, height: 50 });
   assert.deepEqual(barOf({ ...keys, standing: true }, [0, 4], band), { x: 10, y: 100, width: 50, height: 10 });
-  const made = labelShapes(keys, band, { labels, chosen: [8, 8], style });
+  const further = labels.map((_, at) => at === 7);
+  const made = labelShapes(keys, band, { labels, further, chosen: [8, 8], style });
   assert.ok(made.kind === "group");
   const texts = made.shapes.flatMap((shape) => (shape.kind === "text" ? [shape] : []));
-  assert.deepEqual(texts.map(({ text }) => text), ["↵↵", "国", "王", "🍎", "🍎", "·Ünd", "er", "·end"]);
-  assert.deepEqual(texts.map(({ x }) => x), [3, 4, 5, 6, 7, 8, 9, 10].map((token) => 100 + 20 * (token - 3)));
+  assert.deepEqual(texts.map(({ text }) => text), ["↵↵", "国", "王", "🍎", "·Ünd", "er", "·end"]);
+  // The apple stands once, in the middle over its two pieces, and a line joins them.
+  assert.deepEqual(texts.map(({ x }) => x), [3, 4, 5, 6.5, 8, 9, 10].map((token) => 100 + 20 * (token - 3)));
+  const lines = made.shapes.flatMap((shape) => (shape.kind === "line" ? [shape] : []));
+  assert.deepEqual(lines.map(({ points }) => points), [[[152, 58], [188, 58]]]);
   assert.deepEqual(texts.filter(({ bold }) => bold).map(({ text }) => text), ["·Ünd"]);
   assert.equal(visibleLabel("\ta\r\n"), "⇥a↵");
 });
@@ -311,5 +321,15 @@ test("a flight lasts a while, however short, and ends, however long", () => {
 
 test("an empty line that stands in tokens of its own ends a paragraph", () => {
   const labels = ["One", ".", "\n", "\n", "Two", ".", "\n", "\n", "Three", "."];
-  assert.deepEqual(new Sections(labels).paragraphs.map(({ from }) => from), [0, 4, 8]);
+  assert.deepEqual(new Sections(tableOf(labels)).paragraphs.map(({ from }) => from), [0, 4, 8]);
+});
+
+test("the pieces of a character are said once, end no sentence between them, and are found", () => {
+  // " 🍎" is a piece with the space before it and two further pieces; "。" is three pieces.
+  const table = { labels: ["I", " 🍎", "🍎", "🍎", "。", "。", "。", "Two", "."], start: [0, 1, 2, 2, 6, 6, 6, 9, 12], end: [1, 6, 6, 6, 9, 9, 9, 12, 13] };
+  const { sentences } = new Sections(table);
+  assert.deepEqual(sentences, [{ from: 0, to: 7, title: "I 🍎。" }, { from: 7, to: 9, title: "Two." }]);
+  assert.deepEqual(new Haystack(table).find("i 🍎。t"), [{ from: 0, to: 7 }]);
+  assert.deepEqual(joinedLabel(table, 2, 5), "🍎。");
+  assert.deepEqual(addedLabels(table, 1, 3), [" 🍎", "", ""]);
 });

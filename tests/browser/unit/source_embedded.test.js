@@ -4,7 +4,7 @@ import { test } from "node:test";
 import { createEmbeddedSource } from "../../../src/attnscope/serve/static/js/source/embedded.js";
 import { EmbeddedArrays } from "../../../src/attnscope/serve/static/js/source/embedded_arrays.js";
 import { isAbort } from "../../../src/attnscope/serve/static/js/source/errors.js";
-import { randomOf } from "../../../src/attnscope/serve/static/js/source/fake.js";
+import { randomOf } from "./fake_source.js";
 
 const [T, D, SINK] = [600, 6, 0.3];
 const SCALE = 0.4;

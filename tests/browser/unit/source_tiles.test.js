@@ -1,7 +1,7 @@
 // Levels, tiles and stand-ins: each is compared with the definition, counted out pixel by pixel.
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { createFakeSource } from "../../../src/attnscope/serve/static/js/source/fake.js";
+import { createFakeSource } from "./fake_source.js";
 import {
   TILE, aboveDiagonal, largestPair, levelFor, parentOf, rectOf, shared, tilesIn, transposed,
 } from "../../../src/attnscope/serve/static/js/source/pyramid.js";

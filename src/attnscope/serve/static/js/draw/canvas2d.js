@@ -112,7 +112,8 @@ export class CanvasDrawing {
    */
   item(item, picture) {
     const { context } = this;
-    const [left, top, right, bottom] = item.box;
+    // Whole pixels: where two tiles shared one, the paper would shine through both.
+    const [left, top, right, bottom] = item.box.map(Math.round);
     context.save();
     context.beginPath();
     context.rect(left, top, right - left, bottom - top);
@@ -139,9 +140,13 @@ export class CanvasDrawing {
    */
   enlarge(item, coloured) {
     const { context } = this;
-    const { cell, origin } = item;
-    if (item.swapped) context.setTransform(0, cell, cell, 0, origin[0], origin[1]);
-    else context.setTransform(cell, 0, 0, cell, origin[0], origin[1]);
+    const { cell, origin, swapped } = item;
+    const { width, height } = coloured;
+    const [left, top] = origin.map(Math.round);
+    const right = (Math.round(origin[0] + cell * (swapped ? height : width)) - left) / (swapped ? height : width);
+    const down = (Math.round(origin[1] + cell * (swapped ? width : height)) - top) / (swapped ? width : height);
+    if (swapped) context.setTransform(0, down, right, 0, left, top);
+    else context.setTransform(right, 0, 0, down, left, top);
     context.drawImage(coloured, 0, 0);
     context.setTransform(1, 0, 0, 1, 0, 0);
   }

@@ -6,6 +6,8 @@
  * Not here: drawing them (tracks.js).
  */
 
+import { addedLabels } from "../parts/labels.js";
+
 /** @typedef {{from: number, to: number, title: string}} Section   tokens from..to-1 */
 
 const SENTENCE_END = /[.!?。！？…]["'”’)）」』]?\s*$/;
@@ -53,15 +55,22 @@ function titleOf(labels, from, to) {
 }
 
 export class Sections {
-  /** @param {string[]} labels */
-  constructor(labels) {
+  /** @param {Pick<import("../types.js").TokenTable, "start" | "end" | "labels">} tokens */
+  constructor(tokens) {
+    // A character in several pieces is one unit: it says its label once and ends with its last piece.
+    const added = addedLabels(tokens);
+    const places = added.flatMap((label, at) => (label === "" && at > 0 ? [] : [at]));
+    const labels = places.map((at) => added[at]);
+    const inTokens = (/** @type {Section[]} */ parts) =>
+      parts.map(({ from, to, title }) => ({ from: places[from], to: places[to] ?? added.length, title }));
     const blank = (/** @type {number} */ at) => /\n\s*\n\s*$/.test((labels[at - 1] ?? "") + labels[at]);
     const starts = (/** @type {number} */ at) => /^\s*\n/.test(labels[at + 1] ?? "") || /^\s+$/.test(labels[at + 1] ?? "");
     const paragraphs = cut(labels, (at) => blank(at) && !/^\s*$/.test(labels[at + 1] ?? "x"));
     const lines = cut(labels, (at) => /\n\s*$/.test(labels[at]) && !/^\s*$/.test(labels[at + 1] ?? "x"));
-    this.sentences = cut(labels, (at) => (SENTENCE_END.test(labels[at]) && !starts(at)) || /\n\s*$/.test(labels[at]));
-    this.paragraphs = paragraphs.length > 1 ? paragraphs : lines.length > 1 ? lines : this.sentences;
-    this.length = labels.length;
+    const sentences = cut(labels, (at) => (SENTENCE_END.test(labels[at]) && !starts(at)) || /\n\s*$/.test(labels[at]));
+    this.sentences = inTokens(sentences);
+    this.paragraphs = inTokens(paragraphs.length > 1 ? paragraphs : lines.length > 1 ? lines : sentences);
+    this.length = added.length;
   }
 
   /**

@@ -86,22 +86,23 @@ function clipOf(axis, band) {
 }
 
 /**
- * Token labels, right beside the map. Keys stand on end where their words are wider than a cell.
+ * Token labels, right beside the map; a character stands once over all its pieces. Keys stand on end
+ * where their words are wider than a cell.
  * @param {Axis} axis
  * @param {Band} band
- * @param {{labels: string[], chosen: [number, number] | null, style: Style}} what
+ * @param {{labels: string[], further: boolean[], chosen: [number, number] | null, style: Style}} what
+ *     further: whether a token is a further piece of the character before it
  * @returns {Shape}
  */
-export function labelShapes(axis, band, { labels, chosen, style }) {
-  const [first, last] = seenTokens(axis);
-  const texts = [];
-  for (let token = first; token <= last; token++) texts.push(visibleLabel(labels[token] ?? ""));
+export function labelShapes(axis, band, { labels, further, chosen, style }) {
+  const runs = pieceRuns(further, seenTokens(axis));
+  const texts = runs.map(([token]) => visibleLabel(labels[token] ?? ""));
   const lying = !axis.standing && texts.every((text) => textWidth(text, FONT) <= axis.pixels - 4);
   const edge = band.at + band.size - 5;
   const shapes = texts.map((text, at) => {
-    const token = first + at;
-    const inside = chosen !== null && token >= chosen[0] && token <= chosen[1];
-    const along = alongOf(axis, token + 0.5);
+    const [token, end] = runs[at];
+    const inside = chosen !== null && end > chosen[0] && token <= chosen[1];
+    const along = alongOf(axis, (token + end) / 2);
     const [x, y] = pointOf(axis, along, lying ? edge - FONT / 2 : edge);
     /** @type {Shape} */
     const shape = {
@@ -112,7 +113,31 @@ export function labelShapes(axis, band, { labels, chosen, style }) {
     };
     return shape;
   });
-  return { kind: "group", clip: clipOf(axis, band), shapes };
+  const brackets = runs.filter(([token, end]) => end - token > 1).map(([token, end]) => bracketShape(axis, band, [token, end], style));
+  return { kind: "group", clip: clipOf(axis, band), shapes: [...shapes, ...brackets] };
+}
+
+/**
+ * Tokens in runs of the pieces of one character.
+ * @param {boolean[]} further
+ * @param {[number, number]} seen   first and last
+ * @returns {[number, number][]}    first, and the one behind the last
+ */
+function pieceRuns(further, [first, last]) {
+  /** @type {[number, number][]} */
+  const runs = [];
+  for (let token = first; token <= last; token++) {
+    if (further[token] && runs.length) runs[runs.length - 1][1] = token + 1;
+    else runs.push([token, token + 1]);
+  }
+  return runs;
+}
+
+/** @param {Axis} axis @param {Band} band @param {[number, number]} run @param {Style} style @returns {Shape} */
+function bracketShape(axis, band, [token, end], style) {
+  const edge = band.at + band.size - 2;
+  const ends = [alongOf(axis, token) + 2, alongOf(axis, end) - 2];
+  return { kind: "line", points: ends.map((along) => pointOf(axis, along, edge)), stroke: style.soft, line: 1.5 };
 }
 
 /**

@@ -2,8 +2,8 @@
 /**
  * How a kind of head is marked everywhere: a letter, a shape and a colour, so that none is needed alone.
  *
- * The colours are Okabe and Ito's, which the common kinds of colour blindness tell apart, and stand
- * on light and dark grounds.
+ * The colours are near Okabe and Ito's, which the common kinds of colour blindness tell apart, stand on
+ * light and dark grounds, and carry black letters. A test holds them equal to the terminal's (cli/picture.py).
  *
  * Not here: the rules that name a head (the trace has done that), the words (text/).
  */
@@ -42,7 +42,7 @@ export function kindIcon(kind) {
   const { colour, letter } = markOf(kind);
   return h("svg:svg", { class: "kind", viewBox: "0 0 20 20", width: 18, height: 18, "aria-hidden": "true" },
     h("svg:rect", { x: 1, y: 1, width: 18, height: 18, rx: 4, fill: colour }),
-    h("svg:text", { x: 10, y: 14.4, "text-anchor": "middle", "font-size": 12, "font-weight": 700, fill: "#fff" }, letter));
+    h("svg:text", { x: 10, y: 14.4, "text-anchor": "middle", "font-size": 12, "font-weight": 700, fill: "#000" }, letter));
 }
 
 /**

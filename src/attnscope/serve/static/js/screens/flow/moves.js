@@ -21,7 +21,7 @@ export function moved(flow, event) {
 /** The tokens that a move starts from. @param {Flow} flow @returns {[number, number]} */
 function here(flow) {
   const { queries } = flow.app.store.get();
-  return flow.bounded(queries ?? [flow.pointed ?? flow.offset, flow.pointed ?? flow.offset]);
+  return flow.bounded(queries ?? flow.shownQueries ?? [flow.offset, flow.offset]);
 }
 
 /** Chooses what a move leads to; while a range is being made only its far end moves. @param {Flow} flow @param {{first: number, last: number} | null} to */
@@ -35,7 +35,6 @@ function go(flow, to) {
 /** @param {Flow} flow @param {KeyboardEvent} event @param {-1 | 1} way */
 function along(flow, event, way) {
   const [first, last] = here(flow);
-  if (flow.app.store.get().queries === null) return flow.choose(first, last);
   if (event.shiftKey) {
     const from = flow.extending && way < 0 ? { first: last, last } : { first, last };
     return go(flow, flow.words?.next(from, way) ?? null);

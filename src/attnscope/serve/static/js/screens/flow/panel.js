@@ -8,7 +8,8 @@
 import { fill, h } from "../../parts/dom.js";
 import { count, percent, significant } from "../../parts/numbers.js";
 import { largest, massList } from "./mass.js";
-import { bytesText, joinedLabel, visible } from "./tokens.js";
+import { joinedLabel } from "../../parts/labels.js";
+import { bytesText, visible } from "./tokens.js";
 
 /**
  * @typedef {import("../../types.js").App} App
@@ -36,9 +37,9 @@ export class FlowPanel {
     this.element = h("aside", { class: "panel side", "aria-label": app.t("flow.panel") }, this.head, this.keys, this.strip, this.later);
   }
 
-  /** Before anything is chosen. */
+  /** Where no token has a row. */
   hint() {
-    fill(this.head, h("p", { class: "note" }, this.app.t("flow.hint")));
+    fill(this.head, h("p", { class: "note" }, this.app.t("flow.no_map")));
     fill(this.keys);
     fill(this.later);
   }
@@ -47,10 +48,12 @@ export class FlowPanel {
    * Says which tokens are chosen: their characters, pieces and bytes.
    * @param {TokenTable} table
    * @param {[number, number]} queries
+   * @param {boolean} chosen   by the reader; otherwise it is said how
    */
-  about(table, [first, last]) {
+  about(table, [first, last], chosen) {
     const { t } = this.app;
     fill(this.head,
+      chosen ? null : h("p", { class: "note hint" }, t("flow.hint")),
       h("h2", { class: "token-name" }, h("bdi", null, rangeLabel(table, first, last))),
       h("p", { class: "note" }, first === last ? t("flow.token", { token: count(first) })
         : t("flow.tokens", { first: count(first), last: count(last), count: last - first + 1 })),

@@ -122,8 +122,7 @@ export class Flow {
       this.text.setTokens(table);
       this.text.show({ made: info.prompt_tokens });
       this.refresh(this.app.store.get());
-      const { queries } = this.app.store.get();
-      if (queries) this.text.reveal(queries[0]);
+      if (this.shownQueries) this.text.reveal(this.shownQueries[0]);
     } catch (error) {
       this.app.fail(explain(error, this.app.t));
     }
@@ -135,11 +134,12 @@ export class Flow {
     return layer && !layer.cross ? layer.keys - layer.queries : 0;
   }
 
-  /** The tokens shown now: under the pointer, or chosen. @returns {[number, number] | null} */
+  /** The tokens shown now: under the pointer, or chosen, or the last. @returns {[number, number] | null} */
   get shownQueries() {
     const { queries, locked } = this.app.store.get();
     if (!locked && this.pointed !== null) return [this.pointed, this.pointed];
-    return queries;
+    const last = (this.table?.ids.length ?? 0) - 1;
+    return queries ?? (last >= this.offset ? [last, last] : null);
   }
 
   /** @param {ViewState} now */
@@ -160,7 +160,7 @@ export class Flow {
     }
     const bounded = this.bounded(queries);
     if (this.got && this.got.want.trace !== now.trace) this.got = null;
-    this.panel.about(table, bounded);
+    this.panel.about(table, bounded, now.locked || now.queries !== null);
     this.text.show({ chosen: bounded, keys: now.keys, shown: this.stepping(now) ? bounded[1] + 1 : Infinity });
     this.data.ask({ trace: now.trace, layer: now.layer, head: now.head, queries: bounded, how: now.how, offset: this.offset });
     if (this.got) this.showRow();
@@ -212,7 +212,7 @@ export class Flow {
   announce({ want }, listed) {
     const { t, store } = this.app;
     const name = JSON.stringify([want, store.get().mass]);
-    if (!listed || !this.table || this.said === name || (this.pointed !== null && !store.get().locked)) return;
+    if (!listed || !this.table || this.said === name || (this.pointed !== null && !store.get().locked) || store.get().queries === null) return;
     this.said = name;
     const top = listed.listed[0];
     if (!top) return;

@@ -10,7 +10,8 @@
 
 import { eachFrame, fill, h } from "../../parts/dom.js";
 import { breakLines } from "./lines.js";
-import { joinedLabel, unitRange, unitsOf, visible } from "./tokens.js";
+import { joinedLabel } from "../../parts/labels.js";
+import { unitRange, unitsOf, visible } from "./tokens.js";
 
 /**
  * @typedef {import("../../types.js").TokenTable} TokenTable

@@ -43,28 +43,6 @@ export function unitRange({ first, of }, unit) {
 }
 
 /**
- * What some tokens say together: each character once, also where it is several pieces.
- * @param {TokenTable} table
- * @param {number} first
- * @param {number} last
- * @returns {string}
- */
-export function joinedLabel({ start, end, labels }, first, last) {
-  let said = "";
-  let covered = -1;
-  for (let token = first; token <= last; token++) {
-    const bytes = end[token] > start[token];
-    if (!bytes || start[token] >= covered) said += labels[token];
-    else if (end[token] > covered) said += decoder.decode(encoder.encode(labels[token]).slice(covered - start[token]));
-    covered = bytes ? Math.max(covered, end[token]) : -1;
-  }
-  return said;
-}
-
-const encoder = new TextEncoder();
-const decoder = new TextDecoder();
-
-/**
  * Of each byte offset in `at` (rising) the offset in UTF-16 units, which is what strings count in.
  * @param {string} text
  * @param {ArrayLike<number>} at
@@ -197,6 +175,8 @@ export function find(table, wanted, after) {
   while (last + 1 < from.length && from[last + 1] < end) last++;
   return { first, last };
 }
+
+const encoder = new TextEncoder();
 
 const SIGNS = /** @type {Record<string, string>} */ ({ "\n": "↵", "\r": "↵", "\t": "⇥", " ": "␣", "\u00a0": "⍽" });
 

@@ -8,6 +8,7 @@
  */
 
 import { nextWord } from "../../draw/sections.js";
+import { joinedLabel } from "../../parts/labels.js";
 import { significant } from "../../parts/numbers.js";
 import { toTokens } from "./view.js";
 
@@ -121,7 +122,7 @@ export class Chooser {
     this.store.set({ keys: [from, to], locked: true });
     const query = Math.max(0, from - subject.tokenOf(0));
     this.camera.fly({ x: from + 0.5, y: query + 0.5, pixels: Math.max(this.camera.view.pixels, 14) });
-    this.say(this.t("map.search.at", { from, text: subject.labels.slice(from, to + 1).join("") }));
+    this.say(this.t("map.search.at", { from, text: joinedLabel(subject.tokens, from, to) }));
   }
 
   /**

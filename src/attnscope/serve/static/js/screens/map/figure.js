@@ -89,8 +89,8 @@ export function figureShapes(layout, state) {
   const queries = axisOf(layout, view, { standing: true, count: layer.queries });
   return [
     ...plotShapes(layout, state, keys, queries),
-    ...axisShapes(layout.bands.keys, keys, { labels: subject.labels, chosen: state.keys, state }),
-    ...axisShapes(layout.bands.queries, queries, { labels: subject.queryLabels, chosen: state.queries, state }),
+    ...axisShapes(layout.bands.keys, keys, { labels: subject.labels, further: subject.further, chosen: state.keys, state }),
+    ...axisShapes(layout.bands.queries, queries, { labels: subject.queryLabels, further: subject.queryFurther, chosen: state.queries, state }),
     ...tracksOf(layout, state, keys, queries),
     ...cornerShapes(layout, state),
   ];
@@ -100,17 +100,17 @@ export function figureShapes(layout, state) {
  * Labels where there is room for them, sections where there is not, and what is chosen.
  * @param {Band} band
  * @param {Axis} axis
- * @param {{labels: string[], chosen: [number, number] | null, state: FigureState}} what
+ * @param {{labels: string[], further: boolean[], chosen: [number, number] | null, state: FigureState}} what
  * @returns {Shape[]}
  */
-function axisShapes(band, axis, { labels, chosen, state }) {
+function axisShapes(band, axis, { labels, further, chosen, state }) {
   const { style, subject, view } = state;
   /** @type {Shape[]} */
   const shapes = [];
   const hover = axis.standing === state.hoverSwapped ? state.hover?.keys : state.hover?.queries;
   if (hover) shapes.push({ kind: "rect", ...barOf(axis, [hover[0], hover[1] + 1], band), fill: style.wash });
   if (chosen) shapes.push({ kind: "rect", ...barOf(axis, [chosen[0], chosen[1] + 1], band), fill: style.wash });
-  if (view.pixels >= LABEL_PIXELS) return [...shapes, labelShapes(axis, band, { labels, chosen, style })];
+  if (view.pixels >= LABEL_PIXELS) return [...shapes, labelShapes(axis, band, { labels, further, chosen, style })];
   const shift = axis.standing ? subject.tokenOf(0) : 0;
   const sections = subject.sections.at(view.pixels).map(({ from, to, title }) => ({ from: from - shift, to: to - shift, title }));
   shapes.push(sectionShapes(axis, band, { sections, style }));
@@ -167,7 +167,7 @@ function plotShapes({ plot }, state, keys, queries) {
     const end = Math.max(subject.layer.queries, subject.layer.keys);
     const points = /** @type {import("../../draw/shapes.js").Point[]} */ ([[alongOf(keys, shift), top], [alongOf(keys, end), alongOf(queries, end - shift)]]);
     shapes.push({ kind: "line", points, stroke: style.accent, line: 1 });
-    shapes.push(...compareLabel(plot, compare, state));
+    shapes.push(...compareLabel({ right: Math.min(plot.x + plot.width, right), top: Math.max(plot.y, top) }, plot, compare, state));
   }
   const lines = (/** @type {[number, number] | null} */ range, /** @type {Axis} */ axis, /** @type {string} */ stroke) => {
     if (!range) return;
@@ -191,13 +191,14 @@ function plotShapes({ plot }, state, keys, queries) {
 
 /**
  * What the upper triangle shows, in its corner.
+ * @param {{right: number, top: number}} corner   of the map, as far as it is in sight
  * @param {Layout["plot"]} plot @param {Subject} compare @param {FigureState} state
  * @returns {Shape[]}
  */
-function compareLabel(plot, { of, name }, { style, t }) {
+function compareLabel(corner, plot, { of, name }, { style, t }) {
   const text = fitText(t("map.compare.label", { text: name, layer: of.layer, head: of.head }), 12, plot.width - 24);
   const width = textWidth(text, 12) * 1.08 + 14;
-  const [x, y] = [plot.x + plot.width - width - 6, plot.y + 6];
+  const [x, y] = [Math.max(plot.x + 6, corner.right - width - 6), corner.top + 6];
   return [
     { kind: "rect", x, y, width, height: 20, fill: style.surface, stroke: style.accent },
     { kind: "text", x: x + width / 2, y: y + 10, text, size: 12, fill: style.ink, anchor: "middle" },

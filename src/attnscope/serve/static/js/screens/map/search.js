@@ -9,22 +9,22 @@
  */
 
 import { h } from "../../parts/dom.js";
+import { addedLabels } from "../../parts/labels.js";
 
 /** @typedef {{from: number, to: number}} Hit   first and last token */
 
 export class Haystack {
   /**
-   * @param {string[]} labels
-   * @param {number[]} spans   TokenTable.start: pieces of one character share its span, and count once
+   * @param {Pick<import("../../types.js").TokenTable, "start" | "end" | "labels">} tokens
    */
-  constructor(labels, spans) {
-    this.starts = new Uint32Array(labels.length + 1);
+  constructor(tokens) {
+    this.starts = new Uint32Array(tokens.labels.length + 1);
     let text = "";
-    labels.forEach((label, at) => {
+    addedLabels(tokens).forEach((label, at) => {
       this.starts[at] = text.length;
-      if (at === 0 || spans[at] !== spans[at - 1]) text += fold(label);
+      text += fold(label);
     });
-    this.starts[labels.length] = text.length;
+    this.starts[tokens.labels.length] = text.length;
     this.text = text;
   }
 
@@ -128,7 +128,7 @@ export class SearchBox {
   }
 
   look() {
-    this.hay ??= new Haystack(this.tokens?.labels ?? [], this.tokens?.start ?? []);
+    this.hay ??= new Haystack(this.tokens ?? { start: [], end: [], labels: [] });
     this.hits = this.hay.find(this.input.value);
     this.at = -1;
     this.tell();

@@ -8,6 +8,7 @@
 
 import { Norms, sightIsKnown } from "../../draw/norms.js";
 import { Sections } from "../../draw/sections.js";
+import { addedLabels } from "../../parts/labels.js";
 import { isAbort } from "../../source/errors.js";
 import { TILE, largestPair, levelFor } from "../../source/pyramid.js";
 import { TileSet } from "../../source/tiles.js";
@@ -68,7 +69,8 @@ export class Subject {
     this.measure = options.measure;
     this.tokens = tokens;
     this.labels = tokens.labels;
-    this.sections = new Sections(tokens.labels);
+    this.further = addedLabels(tokens).map((label) => label === "");
+    this.sections = new Sections(tokens);
     this.norms = new Norms(layer, null);
     this.tiles = this.tileSet(options.measure);
     /** @type {TileSet | null} fetched only where sight does not follow from the layer */
@@ -117,13 +119,22 @@ export class Subject {
    * @returns {number}
    */
   tokenOf(query) {
-    return this.layer.cross ? query : query + this.layer.keys - this.layer.queries;
+    return query + this.shift;
+  }
+
+  /** How many keys stand before the first query's own token. */
+  get shift() {
+    return this.layer.cross ? 0 : this.layer.keys - this.layer.queries;
   }
 
   /** Labels along the queries. */
   get queryLabels() {
-    const shift = this.layer.cross ? 0 : this.layer.keys - this.layer.queries;
-    return shift ? this.labels.slice(shift) : this.labels;
+    return this.shift ? this.labels.slice(this.shift) : this.labels;
+  }
+
+  /** Which queries are further pieces of the character before them. */
+  get queryFurther() {
+    return this.shift ? this.further.slice(this.shift) : this.further;
   }
 
   /**

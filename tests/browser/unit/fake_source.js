@@ -2,23 +2,22 @@
 /**
  * A DataSource that computes a small, exact causal attention in the page; for tests and design.
  *
- * The idea: every answer is the definition, written as plain loops over the whole T x T map in
- * float64, so it is also what tests compare the clever ways with. Heads have characters (sink,
- * previous token, repeated token, local) so that pictures look like those of real models.
+ * The idea: every answer is the definition, in plain loops over the whole T x T map in float64; tests
+ * compare the clever ways with it. Heads have characters, as real ones do.
  *
  * Formula
  *     p_ij = exp(s_ij) / sum over seen j of exp(s_ij),   s_ij = q_i . k_j / sqrt(d) + character
  *
- * Not here: speed. A few hundred tokens are meant.
+ * Not here: speed; a few hundred tokens are meant.
  */
 
-import { SourceError, abortError } from "./errors.js";
-import { TILE } from "./pyramid.js";
+import { SourceError, abortError } from "../../../src/attnscope/serve/static/js/source/errors.js";
+import { TILE } from "../../../src/attnscope/serve/static/js/source/pyramid.js";
 
-/** @typedef {import("../types.js").DataSource} DataSource */
-/** @typedef {import("../types.js").LayerInfo} LayerInfo */
-/** @typedef {import("../types.js").Measure} Measure */
-/** @typedef {import("../types.js").Tile} Tile */
+/** @typedef {import("../../../src/attnscope/serve/static/js/types.js").DataSource} DataSource */
+/** @typedef {import("../../../src/attnscope/serve/static/js/types.js").LayerInfo} LayerInfo */
+/** @typedef {import("../../../src/attnscope/serve/static/js/types.js").Measure} Measure */
+/** @typedef {import("../../../src/attnscope/serve/static/js/types.js").Tile} Tile */
 /** @typedef {{weights: Float64Array, scores: Float64Array, norms: Float64Array}} HeadMap */
 
 const WORDS = ["The", " cat", " sat", " on", " the", " mat", ",", " 国", " and", " 👩🏽", " purred", ".", "\n\n"];
@@ -211,7 +210,7 @@ export class FakeMaps {
 
 /**
  * @param {number} n
- * @returns {import("../types.js").TokenTable}
+ * @returns {import("../../../src/attnscope/serve/static/js/types.js").TokenTable}
  */
 function fakeTokens(n) {
   const encoder = new TextEncoder();
@@ -229,7 +228,7 @@ function fakeTokens(n) {
 /**
  * @param {FakeMaps} maps
  * @param {number} heads
- * @returns {import("../types.js").TraceInfo}
+ * @returns {import("../../../src/attnscope/serve/static/js/types.js").TraceInfo}
  */
 function fakeInfo(maps, heads) {
   const levels = 1 + Math.max(0, Math.ceil(Math.log2(maps.tokens / TILE)));
@@ -306,7 +305,7 @@ export function createFakeSource({ tokens = 300, heads = 4, windows = [null, 64]
 /**
  * @param {FakeMaps} maps
  * @param {number} heads
- * @returns {import("../types.js").HeadRow[]}
+ * @returns {import("../../../src/attnscope/serve/static/js/types.js").HeadRow[]}
  */
 function fakeHeads(maps, heads) {
   const kinds = ["sink", "previous-token", "induction", "local"];
@@ -398,3 +397,4 @@ function pooled(whole, level, x) {
     max: Float32Array.from({ length: width }, (_, at) => part(at).reduce((most, v) => Math.max(most, v), -Infinity)),
   };
 }
+export const fakeSource = createFakeSource;
