@@ -182,3 +182,37 @@ def test_one_head_of_1024_tokens_takes_at_most_3_mb(tmp_path: Path) -> None:
     place = trace.to_html(tmp_path / "page.html", layers=0, heads=0)
     assert record.queries == 1024
     assert place.stat().st_size + extra <= 3_000_000
+
+
+LICENSE = Path(__file__).parents[2] / "LICENSE"
+
+
+@pytest.mark.slow
+@pytest.mark.real_model
+@pytest.mark.parametrize("model", ["smollm2", "gemma3"])
+def test_one_head_of_a_real_model_takes_at_most_3_mb(model: str, tmp_path: Path) -> None:
+    """Each kind of layer, early and late, at exactly 1,024 tokens; gemma3's heads are 256 wide."""
+    from attnscope.capture.models import load
+
+    loaded = load(model)
+    text = cut(loaded.tokenizer, LICENSE.read_text("utf-8"), 1024)
+    trace = attnscope.capture(loaded.model, text, tokenizer=loaded.tokenizer)
+    assert len(trace.tokens) == 1024
+    whole = [layer for layer in trace.layers if layer.has_map]
+    kinds = {layer.kind: layer.index for layer in whole}  # the last of each kind
+    for layer in {0, whole[-1].index, *kinds.values()}:
+        place = trace.to_html(tmp_path / "page.html", layers=layer, heads=0, overwrite=True)
+        assert place.stat().st_size <= 3_000_000, f"layer {layer}"
+
+
+def cut(tokenizer: Any, text: str, tokens: int) -> str:
+    """The longest beginning of a text that has so many tokens, found by halving."""
+    low, high = 0, len(text)
+    while low < high:
+        middle = (low + high + 1) // 2
+        low, high = (
+            (middle, high)
+            if len(tokenizer(text[:middle])["input_ids"]) <= tokens
+            else (low, middle - 1)
+        )
+    return text[:low]
