@@ -135,6 +135,17 @@ def test_world_weights_to_fifty_digits() -> None:
     assert value("world.sink.keys") == len(scores)
 
 
+def test_a_shared_key_is_the_mean_of_both_heads() -> None:
+    for letter, columns, name in (("a", slice(0, 2), "小明"), ("b", slice(2, 4), "苹果")):
+        q = EXACT.q[EXACT.at(GAVE)][columns]
+        scores = [
+            sum((x * (k[i] + k[i + 2]) / 2 for i, x in enumerate(q)), Fraction(0))
+            for k in EXACT.k[: EXACT.at(GAVE) + 1]
+        ]
+        close(value(f"world.shared.{letter}"),
+              softmax(scores, Decimal(2).sqrt())[EXACT.at(name)])  # fmt: skip
+
+
 def test_a_referee_with_another_world_disagrees() -> None:
     other = Exact()
     other.k[0] = [x + Fraction(1, 1000) for x in other.k[0]]
@@ -148,6 +159,9 @@ def test_counts_by_listing_what_is_computed() -> None:
     assert value("cache.without") == len(computed) == 9
     assert value("cache.with") == len({position for _, position in computed}) == 4
     assert value("cache.recomputed") == 9 - 4
+    lengths = [200 + step for step in range(200)]
+    assert value("cache.long.without") == sum(lengths)
+    assert value("cache.long.with") == max(lengths)
     assert value("prefix.positions") == sum(len(EXACT.tokens[: n + 1]) for n in range(5)) == 15
     assert value("prefix.forwards") == 5
     assert value("prefix.questions") == value("prefix.questions.forwards") == 4

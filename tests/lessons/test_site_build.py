@@ -181,6 +181,11 @@ def test_a_figures_value_is_printed_and_carried(course: Course) -> None:
         (":::formula a | T\n\\term{x}{y}\n:::", "9: formula: terms and explanations differ in x"),
         (":::steps\na\n:::", "10: steps: expected `formula || reason`"),
         (":::code attnscope.mechanisms.rivals:nothing\n:::", "9: attnscope.mechanisms.rivals:noth"),
+        (":::walk attnscope.lessons.world:World.q\n:::", "9: walk: expected blocks `:::lines"),
+        (":::walk attnscope.lessons.world:World.q\n:::lines\na\n:::\n:::",
+         "10: lines: the option 'from' is missing"),
+        (":::walk attnscope.lessons.world:World.q\n:::lines from=no\na\n:::\n:::",
+         "9: attnscope.lessons.world:World.q: the first line does not begin with 'no'"),
         (":::code os:path\n:::", "9: os: expected a module of attnscope"),
         (":::code attnscope.core.strip:nothing\n:::", "9: attnscope.core.strip:nothing: there is"),
         (":::question a\nb\n:::", "9: question: expected a title"),
@@ -209,6 +214,23 @@ def test_code_is_taken_from_the_source() -> None:
     assert len(short.splitlines()) == 4
     with pytest.raises(ValueError, match=r"has \d+ lines; show one of at most"):
         excerpts.excerpt("attnscope.lessons.world:World")
+
+
+def test_a_function_is_cut_into_passages_and_no_line_is_lost() -> None:
+    target = "attnscope.core.heads:HeadAttention.forward"
+    whole, parts = excerpts.passages(target, ["def forward", "if cache is", "return"])
+    assert "\n".join(part.text for part in parts) == whole.text
+    source = (excerpts.ROOT / whole.path).read_text(encoding="utf-8").splitlines()
+    for part in parts:
+        assert source[part.first - 1].strip() == part.text.splitlines()[0].strip()
+    for starts, said in (
+        (["def forward", "q = nothing"], "0 lines begin with 'q = nothing'; expected one"),
+        (["def forward", "if "], "4 lines begin with 'if '; expected one"),
+        (["def forward", "return", "if cache"], "'if cache' stands before the passage"),
+        (["return"], "the first line does not begin with 'return'"),
+    ):
+        with pytest.raises(ValueError, match=re.escape(said)):
+            excerpts.passages(target, starts)
 
 
 def test_the_flow_counts_what_the_models_learn() -> None:

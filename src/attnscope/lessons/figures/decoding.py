@@ -118,6 +118,31 @@ def with_cache(prompt: int, generated: int) -> int:
     return loops.decode(load(), prompt=prompt, generated=generated, cached=True).total
 
 
+LONG: Final = {"prompt": given(200, EXAMPLE), "generated": given(200, EXAMPLE)}
+long = partial(
+    figure, kind="measured", inputs=LONG, unit="keys and values",
+    source="counted in a loop that runs (lessons/figures/loops.py)",
+)  # fmt: skip
+
+
+@long(
+    "cache.long.without", formula="generated × prompt + generated × (generated - 1) / 2",
+    en="A prompt of 200 and 200 generated: keys and values computed without a cache",
+    zh="提示 200 个、生成 200 个：没有缓存要算的 K/V 份数",
+)  # fmt: skip
+def long_without(prompt: int, generated: int) -> int:
+    return loops.feed(prompt, generated, cached=False).total()
+
+
+@long(
+    "cache.long.with", formula="prompt + generated - 1",
+    en="A prompt of 200 and 200 generated: keys and values computed with a cache",
+    zh="提示 200 个、生成 200 个：有缓存要算的 K/V 份数",
+)  # fmt: skip
+def long_with(prompt: int, generated: int) -> int:
+    return loops.feed(prompt, generated, cached=True).total()
+
+
 @generation(
     "cache.bits.rows", unit="numbers",
     formula="number of outputs with a cache that differ from those without one",

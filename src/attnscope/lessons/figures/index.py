@@ -55,6 +55,11 @@ TOPICS: Final[dict[str, tuple[str, str, tuple[str, ...]]]] = {
         "真实模型要存的 K、V 与潜向量",
         ("kv",),
     ),
+    "costing": (
+        "What a prefill and a decode step cost",
+        "prefill 与 decode 一步的代价",
+        ("cost", "device"),
+    ),
     "states": (
         "Fixed states and compressed entries",
         "固定状态与压缩条目",

@@ -117,6 +117,23 @@ def decode(world: World, *, prompt: int, generated: int, cached: bool) -> Decodi
     return Decoding(computed, np.stack(rows))
 
 
+def feed(prompt: int, generated: int, *, cached: bool) -> Counter[int]:
+    """How often the key and value of each position are computed, for any sizes; no arithmetic.
+
+    >>> feed(2, 3, cached=False).total(), feed(2, 3, cached=True).total()
+    (9, 4)
+    """
+    if prompt < 1 or generated < 1:
+        raise ValueError(
+            f"feed: expected prompt and generated of at least 1, got {prompt} and {generated}"
+        )
+    computed: Counter[int] = Counter()
+    for step in range(generated):
+        sight = range(prompt + step)
+        computed.update(range(len(computed), sight.stop) if cached else sight)
+    return computed
+
+
 @dataclass(frozen=True)
 class Forwards:
     """What a number of forwards processed.

@@ -10,7 +10,7 @@ from functools import partial
 from typing import Any, Final
 
 from attnscope.lessons.figures.registry import Input, figure, given
-from attnscope.lessons.world import ENGLISH, cosine, load
+from attnscope.lessons.world import ENGLISH, cosine, load, softmax
 
 GIVER, APPLE, GAVE, ANSWER = "小明", "苹果", "给了", "小王"
 FILE: Final = "lessons/data/teaching_world.json"
@@ -201,6 +201,31 @@ def _head(letter: str, number: int, key: str) -> None:
 
 _head("a", 0, GIVER)
 _head("b", 1, APPLE)
+
+
+def _shared(letter: str, number: int, key: str) -> None:
+    """A head's weight where both heads read one key head, the mean of the two."""
+    columns = WORLD.columns(number)
+    head = given(number, f"{FILE}: columns {columns.start} and {columns.stop - 1}")
+
+    def weight(row: str, d: int, head: int, key: str) -> float:
+        pooled = WORLD.k.reshape(len(WORLD.tokens), WORLD.heads, d).mean(1)
+        at = WORLD.index(row)
+        scores = pooled[: at + 1] @ WORLD.q[at, WORLD.columns(head)] / d**0.5
+        return 100 * float(softmax(scores)[WORLD.index(key)])
+
+    up = letter.upper()
+    percent(
+        f"world.shared.{letter}",
+        inputs={"row": GAVE_ROW, "d": HALF, "head": head, "key": token(key)},
+        formula=f"{CAUSAL}, q of the head, k the mean of the heads, at key",
+        en=f"Heads that share the mean of their keys: {up}'s weight of 'gave' on {ENGLISH[key]}",
+        zh=f"两头共用 k 的平均：头 {up} 的「给了」看「{key}」的权重",
+    )(weight)  # fmt: skip
+
+
+_shared("a", 0, GIVER)
+_shared("b", 1, APPLE)
 
 _SINK: Final = {"row": token(APPLE), "d": WIDTH}
 

@@ -5,7 +5,7 @@ What a block needs (words, options, parts) is checked where it is drawn, so an e
 
     not-yet  flow  predict  design(naive, fails, fix)  widget  formula(explain)  equation  steps
     misconception  correction  try  evidence(problem, mathematics, experiment)  one-sentence  gap
-    questions(question)  exercise  code  here
+    questions(question)  exercise  code  walk(lines)  here
 
 Not here: answers and choices (asking.py), the diagram and code (showing.py).
 """

@@ -14,6 +14,7 @@ import io
 import keyword
 import textwrap
 import tokenize
+from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
 from pathlib import Path
@@ -32,11 +33,13 @@ class Excerpt:
         path: of the file, below the source folder.
         first: its first line's number.
         text: without indentation, without the docstring.
+        numbers: of the lines of the text in the file; 0 for the mark of what is left out.
     """
 
     path: str
     first: int
     text: str
+    numbers: tuple[int, ...]
 
 
 def excerpt(target: str, *, last: int = 0) -> Excerpt:
@@ -73,7 +76,55 @@ def excerpt(target: str, *, last: int = 0) -> Excerpt:
         raise ValueError(f"{target} has {len(kept)} lines; show one of at most {MOST}.")
     indent = " " * (node.col_offset + 4)
     text = textwrap.dedent("\n".join(lines[at - 1] if at else f"{indent}# …" for at in kept))
-    return Excerpt(file.relative_to(ROOT).as_posix(), first, text)
+    return Excerpt(file.relative_to(ROOT).as_posix(), first, text, tuple(kept))
+
+
+@dataclass(frozen=True)
+class Passage:
+    """Some lines of a function in a row.
+
+    Attributes:
+        first: the number of the first line in its file.
+        text: the lines, indented as in the function.
+    """
+
+    first: int
+    text: str
+
+
+def passages(target: str, starts: Sequence[str]) -> tuple[Excerpt, tuple[Passage, ...]]:
+    """A whole function cut before the lines that begin with these words, none left out.
+
+    Args:
+        starts: how the first line of each passage begins, in order; the first passage begins where
+            the function does, whatever its words.
+
+    Raises:
+        ValueError: as `excerpt`, or a line that begins so is not there exactly once, or comes
+            before the passage that it should follow.
+
+    >>> whole, parts = passages("attnscope.lessons.world:World.scores", ["def", "return"])
+    >>> [part.text.strip()[:12] for part in parts]
+    ['def scores(s', 'return q @ k']
+    """
+    whole = excerpt(target)
+    lines = whole.text.splitlines()
+    cuts = [0]
+    for start in starts[1:]:
+        found = [at for at, line in enumerate(lines) if line.strip().startswith(start)]
+        if len(found) != 1:
+            raise ValueError(f"{target}: {len(found)} lines begin with {start!r}; expected one.")
+        if found[0] <= cuts[-1]:
+            raise ValueError(f"{target}: {start!r} stands before the passage that it follows.")
+        cuts.append(found[0])
+    if not lines[0].strip().startswith(starts[0]):
+        raise ValueError(f"{target}: the first line does not begin with {starts[0]!r}.")
+    ends = [*cuts[1:], len(lines)]
+    parts = (
+        Passage(whole.numbers[begin], "\n".join(lines[begin:end]))
+        for begin, end in zip(cuts, ends, strict=True)
+    )
+    return whole, tuple(parts)
 
 
 def _file(module: str) -> Path:

@@ -124,6 +124,13 @@ def steps(lesson: int = HEADS) -> tuple[Step, ...]:
         step("rope", 6, ("RoPE", "RoPE"),
              ("turn q and k by their position", "按位置转动 q 和 k"),
              lambda s: _each(s, s.heads, s.tokens, s.width)),
+        step("cache", 8, ("KV cache", "KV 缓存"),
+             ("keep k and v, compute the new ones alone", "留下 k 和 v，只算新来的"),
+             lambda s: _shape(2, *([s.kv_heads] if s.kv_heads > 1 else []), s.tokens, s.width)),
+        step("groups", 9, ("Shared k and v", "共用 k 和 v"),
+             ("query heads that read the same key head", "几个 query 头读同一份 k、v"),
+             lambda s: _shape(s.kv_heads, s.heads // s.kv_heads, s.tokens, s.width)
+             if s.kv_heads > 1 else _shape(s.tokens, s.width)),
         step("scores", 2, ("Scores q·k", "分数 q·k"),
              ("every query with every key", "每个 query 与每个 key"),
              lambda s: _each(s, s.heads, s.tokens, s.tokens)),

@@ -21,7 +21,9 @@ from attnscope.lessons.site.course import Course
 from attnscope.lessons.site.source import Document, Place, Text
 from attnscope.lessons.site.words import say
 
-STYLES: Final = ("base", "lessons", "blocks", "course-parts", "widgets", "plots", "widgets-more")
+STYLES: Final = (
+    "base", "lessons", "blocks", "course-parts", "widgets", "plots", "widgets-more", "decoding",
+)  # fmt: skip
 """The style sheets of a page, in the order that they are read."""
 
 

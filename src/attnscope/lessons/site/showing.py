@@ -56,6 +56,37 @@ def code(block: Block, page: Page) -> str:
     )
 
 
+@block("walk")
+def walk(block: Block, page: Page) -> str:
+    """A whole function, passage by passage, each with what it does; no line is left out."""
+    options(block)
+    parts = tuple(block.parts())
+    if not parts or len(parts) != len(block.children) or {one.name for one in parts} != {"lines"}:
+        raise block.place.error("walk: expected blocks `:::lines from=…` and nothing else inside.")
+    for part in parts:
+        options(part, needed=("from",))
+    try:
+        whole, passages = source_code.passages(
+            word(block, "module:name"), [one.options["from"] for one in parts]
+        )
+    except ValueError as error:
+        raise block.place.error(str(error)) from None
+    marked = source_code.highlight(whole.text).split("\n")
+    items = []
+    for part, passage in zip(parts, passages, strict=True):
+        at = whole.numbers.index(passage.first)
+        lines = "\n".join(marked[at : at + passage.text.count("\n") + 1])
+        items.append(
+            f'<li value="{passage.first}"><pre><code>{lines}</code></pre>'
+            f"{draw(part.children, page)}</li>"
+        )
+    return (
+        f'<figure class="code walk"><figcaption>{page.say("code")} '
+        f"<code>{escape(whole.path)}:{whole.first}</code></figcaption>"
+        f"<ol>{''.join(items)}</ol></figure>"
+    )
+
+
 @block("flow")
 def flow(block: Block, page: Page) -> str:
     """The steps up to this lesson, with shapes and what is learned; later ones stand by."""

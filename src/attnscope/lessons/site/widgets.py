@@ -13,8 +13,10 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from attnscope.lessons import world
+from attnscope.lessons.figures.configs import model
 from attnscope.lessons.site import values
 from attnscope.lessons.site.keepers import forms, kept
+from attnscope.plan.devices import DEVICES
 
 Data = Callable[[str], dict[str, Any]]
 
@@ -24,6 +26,10 @@ FEATURES: Final = {
     "角色": "role",
 }  # fmt: skip
 """What the teaching world's features are called in English."""
+
+
+SHOWN: Final = {"h100": "H100", "a100": "A100", "b200": "B200", "rtx4090": "RTX 4090"}
+"""Devices that widgets offer, and what they are called."""
 
 
 def nothing(language: str) -> dict[str, Any]:
@@ -53,6 +59,23 @@ def spread(language: str) -> dict[str, Any]:
     return {name: found[name] for name in kept}
 
 
+def costs(language: str) -> dict[str, Any]:
+    """The anchor model's shape and some devices, for FLOPs, bytes and roofs."""
+    found = model("qwen3.8-27b")
+    full = [one.heads for one in found.layers if one.heads is not None]
+    return {
+        "shape": {
+            "heads": full[0].query, "kv_heads": full[0].kv, "width": full[0].qk,
+            "layers": len(full),
+        },
+        "devices": [
+            {"name": name, "title": title, "peak": DEVICES[name].peak,
+             "bandwidth": DEVICES[name].bandwidth, "memory": DEVICES[name].memory}
+            for name, title in SHOWN.items()
+        ],
+    }  # fmt: skip
+
+
 WIDGETS: Final[dict[str, Data]] = {
     "angle": nothing,
     "cosine": teaching,
@@ -78,5 +101,9 @@ WIDGETS: Final[dict[str, Data]] = {
     "far": nothing,
     "clocks": nothing,
     "moved": nothing,
+    "feeding": nothing,
+    "still": teaching,
+    "exact": nothing,
+    "roof": costs,
 }
 """Every widget, with how its data is come by."""

@@ -62,7 +62,7 @@ export function mountFormulas(root, t) {
     const terms = /** @type {(Element & HTMLOrSVGElement)[]} */ (/** @type {unknown} */ ([...place.querySelectorAll(".ask")]));
     const cards = /** @type {HTMLElement[]} */ ([...place.querySelectorAll(".cards > .card")]);
     // As "math" all inside would be one image to a screen reader; its terms are buttons here.
-    const math = place.querySelector("math");
+    const math = place.querySelector(":scope > math");
     math?.setAttribute("role", "group");
     math?.setAttribute("aria-label", place.querySelector("h3")?.textContent ?? "");
     place.querySelector(".cards")?.setAttribute("aria-live", "polite");

@@ -85,7 +85,8 @@ export function mountScrolling(root) {
   const places = [...root.querySelectorAll(".scrolling, math[display=block], figure.code pre")];
   const look = () => {
     for (const one of places) {
-      if (one.scrollWidth > one.clientWidth) one.setAttribute("tabindex", "0");
+      // A formula whose terms can be reached scrolls with them.
+      if (one.scrollWidth > one.clientWidth && !one.querySelector("[tabindex]")) one.setAttribute("tabindex", "0");
       else one.removeAttribute("tabindex");
     }
   };

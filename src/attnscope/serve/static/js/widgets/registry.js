@@ -3,6 +3,8 @@
 
 import { mountAngle } from "./angle.js";
 import { mountBytes } from "./bytes.js";
+import { mountExact } from "./exact.js";
+import { mountFeeding } from "./feeding.js";
 import { mountForms } from "./forms.js";
 import { mountGrowth } from "./growth.js";
 import { mountHide } from "./hide.js";
@@ -12,9 +14,11 @@ import { mountMerge } from "./merge.js";
 import { mountMix } from "./mix.js";
 import { mountClocks, mountFar, mountMoved, mountOrder, mountTurn } from "./places.js";
 import { mountProperties } from "./properties.js";
+import { mountRoof } from "./roof.js";
 import { mountRules } from "./rules.js";
 import { mountSpread } from "./spread.js";
 import { mountSqueeze } from "./squeeze.js";
+import { mountStill } from "./still.js";
 import { mountTemperature } from "./temperature.js";
 import { mountCosine, mountGrid, mountMixture, mountPairs, mountWeights } from "./world.js";
 
@@ -48,4 +52,8 @@ export const WIDGETS = {
   far: mountFar,
   clocks: mountClocks,
   moved: mountMoved,
+  feeding: mountFeeding,
+  still: mountStill,
+  exact: mountExact,
+  roof: mountRoof,
 };

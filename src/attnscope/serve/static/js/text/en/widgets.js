@@ -3,6 +3,7 @@
 
 import { enLatent } from "./latent.js";
 import { enPlaces } from "./places.js";
+import { enDecoding } from "./decoding.js";
 
 /** @type {Record<string, import("../../i18n.js").Text>} */
 export const enWidgets = {
@@ -143,4 +144,5 @@ export const enWidgets = {
   "mix.outside": "Outside: a weight is negative.",
   ...enLatent,
   ...enPlaces,
+  ...enDecoding,
 };

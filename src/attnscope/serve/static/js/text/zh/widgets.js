@@ -3,6 +3,7 @@
 
 import { zhLatent } from "./latent.js";
 import { zhPlaces } from "./places.js";
+import { zhDecoding } from "./decoding.js";
 
 /** @type {Record<string, import("../../i18n.js").Text>} */
 export const zhWidgets = {
@@ -143,4 +144,5 @@ export const zhWidgets = {
   "mix.outside": "跑到外面了：有一个权重是负的。",
   ...zhLatent,
   ...zhPlaces,
+  ...zhDecoding,
 };
