@@ -3,6 +3,7 @@
     docs/experiments.md              the blocks between the marks, as the experiments print them
     docs/experiments/*.svg           their plots
     docs/experiments/*.json          the records of those that take minutes, to four digits
+    src/…/lessons/data/training.json what pages carry of the training's record (lessons/runs.py)
 
     python docs/build_experiments.py             those that take seconds
     python docs/build_experiments.py --full      training and sweep too, about ten minutes
@@ -23,6 +24,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from attnscope.lessons import runs
 from attnscope.lessons.experiments import EXPERIMENTS, NAMES, Result
 from attnscope.lessons.experiments.small_model import Recall
 from attnscope.lessons.experiments.sweep import Sweep
@@ -98,6 +100,8 @@ def write(name: str, result: Result) -> None:
         text = json.dumps(rounded(result.to_dict()))
         (FOLDER / f"{name}.json").write_text(text + "\n", encoding="utf-8")
         result = kept(name)
+    if isinstance(result, Training):
+        runs.write(result)
     page = replaced(PAGE.read_text(encoding="utf-8"), name, result.picture())
     PAGE.write_text(page, encoding="utf-8")
     if (svg := result.svg()) is not None:

@@ -150,6 +150,22 @@ def test_where_mechanisms_got_stuck_is_what_their_layers_have() -> None:
     rates = DeepseekV4Config(compress_ratios=config("deepseek-v4-flash")["compress_ratios"])
     assert value("shape.dsv4flash.ratio") == max(rates.compress_rates.values()) == 128
     assert value("clip.paper.tau") == 100
+    norms = gated.q_norm.weight.numel() + gated.k_norm.weight.numel()
+    assert value("stable.norm.parameters") == norms == 512
+
+
+def test_holding_scores_is_what_the_mechanism_does() -> None:
+    """QK-Clip's own factors on a head whose largest score is 400, and Gemma 2's own class."""
+    from transformers import Gemma2Config
+
+    from attnscope.mechanisms.qk_clip import clip_factors, clip_heads
+
+    gamma = clip_factors([400.0], 100.0)
+    q, k = clip_heads(torch.ones(2, 3), torch.ones(2, 3), gamma)
+    assert value("stable.clip.gamma") == gamma.item() == 0.25
+    assert [value("stable.clip.root")] * 2 == [q[0, 0].item(), k[0, 0].item()] == [0.5, 0.5]
+    gemma = Gemma2Config(**config("gemma-2-9b"))
+    assert value("stable.softcap.gemma2") == gemma.attn_logit_softcapping == 50
 
 
 @pytest.mark.parametrize("tokens", [64, 257])

@@ -234,6 +234,7 @@ def test_text_is_what_the_facts_say(id: str, text: str) -> None:
 
 
 def test_text_differs_where_the_languages_do() -> None:
+    assert figures.get("stable.vit.trained").text == {"zh": "220 亿", "en": "22 billion"}
     assert figures.get("softmax.gap.20").text == {"zh": "4.9 亿", "en": "485 million"}
     order = figures.get("world.qk.order").text
     assert order["zh"] == "苹果、小王、小明、把、给了"

@@ -158,7 +158,7 @@ def test_a_figures_value_is_printed_and_carried(course: Course) -> None:
         ("{exp:nothing/a@.1}", "9: there is no experiment 'nothing'"),
         ("{exp:rules/weights/softmax/9@.1}", "9: rules/weights/softmax/9: there is no '9'"),
         ("{exp:rules/weights@.1}", "9: rules/weights: expected a number, got dict"),
-        ("{exp:training/a@.1}", "9: there is no experiment 'training' for pages"),
+        ("{exp:sweep/a@.1}", "9: there is no experiment 'sweep' for pages"),
         ("a\n\nb {term:nothing}", "11: there is no term 'nothing'"),
         ("{new:softmax}\n\n{new:softmax}", "11: the term 'softmax' is introduced twice"),
         ("{lesson:nothing}", "9: there is no lesson 'nothing'"),

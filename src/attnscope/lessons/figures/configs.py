@@ -23,6 +23,7 @@ HUB: Final[dict[str, str]] = {
     "deepseek-67b": "deepseek-ai/deepseek-llm-67b-base",
     "deepseek-v2": "deepseek-ai/DeepSeek-V2-Chat",
     "deepseek-v3": "deepseek-ai/DeepSeek-V3",
+    "gemma-2-9b": "google/gemma-2-9b",
     "gemma-3-270m": "google/gemma-3-270m",
     "gpt-oss-20b": "openai/gpt-oss-20b",
     "glm-5.3": "zai-org/GLM-5.3",

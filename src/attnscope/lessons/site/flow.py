@@ -121,6 +121,11 @@ def steps(lesson: int = HEADS) -> tuple[Step, ...]:
              lambda s: _each(s, s.heads, s.tokens, s.width),
              lambda s: s.model * s.width * (s.heads + 2 * s.kv_heads)),
         *_later(),
+        step("qk_norm", 12, ("QK-norm", "QK-Norm"),
+             ("give every q and k the same length", "把每个 q、k 缩放到同样长"),
+             lambda s: _each(s, s.heads, s.tokens, s.width),
+             # The teaching sentence has no norm.
+             lambda s: 2 * s.width if s.heads > 1 else 0),
         step("rope", 6, ("RoPE", "RoPE"),
              ("turn q and k by their position", "按位置转动 q 和 k"),
              lambda s: _each(s, s.heads, s.tokens, s.width)),

@@ -13,18 +13,21 @@ import re
 from functools import cache
 from typing import Any, Final
 
-from attnscope.lessons import figures
+from attnscope.lessons import figures, runs
 from attnscope.lessons.experiments import EXPERIMENTS
 from attnscope.lessons.records import KEPT, recorded
 
-SLOW: Final = ("training", "sweep")
-"""Experiments that take minutes; no page waits for them."""
+SLOW: Final = ("sweep",)
+"""Experiments that take minutes; no page waits for them, and nothing of them is kept for one."""
 FORMAT: Final = re.compile(r"(?P<percent>%?)\.(?P<digits>\d)$")
 
 
 @cache
 def experiment(name: str) -> dict[str, Any]:
-    """The record of an experiment with its defaults: run once, or kept (lessons/records.py).
+    """The record of an experiment with its defaults: run once, or kept.
+
+    `records.py` keeps those of seconds; of the training, which takes minutes, `runs.py` keeps a
+    summary.
 
     Raises:
         ValueError: there is none of this name, or it takes minutes.
@@ -32,6 +35,8 @@ def experiment(name: str) -> dict[str, Any]:
     if name not in EXPERIMENTS or name in SLOW:
         known = ", ".join(one for one in EXPERIMENTS if one not in SLOW)
         raise ValueError(f"there is no experiment {name!r} for pages; there are {known}.")
+    if name == "training":
+        return runs.kept()
     found: dict[str, Any] = recorded()[name] if name in KEPT else EXPERIMENTS[name]().to_dict()
     return found
 

@@ -76,6 +76,11 @@ def costs(language: str) -> dict[str, Any]:
     }  # fmt: skip
 
 
+def runs(language: str) -> dict[str, Any]:
+    """The training runs that are kept, in windows of steps (lessons/runs.py)."""
+    return values.experiment("training")
+
+
 WIDGETS: Final[dict[str, Data]] = {
     "angle": nothing,
     "cosine": teaching,
@@ -105,5 +110,9 @@ WIDGETS: Final[dict[str, Data]] = {
     "still": teaching,
     "exact": nothing,
     "roof": costs,
+    "runs": runs,
+    "lid": nothing,
+    "lookup": nothing,
+    "clipping": nothing,
 }
 """Every widget, with how its data is come by."""

@@ -8,14 +8,17 @@ import { mountFeeding } from "./feeding.js";
 import { mountForms } from "./forms.js";
 import { mountGrowth } from "./growth.js";
 import { mountHide } from "./hide.js";
+import { mountClipping, mountLid } from "./holds.js";
 import { mountJacobian } from "./jacobian.js";
 import { mountKept } from "./kept.js";
+import { mountLookup } from "./lookup.js";
 import { mountMerge } from "./merge.js";
 import { mountMix } from "./mix.js";
 import { mountClocks, mountFar, mountMoved, mountOrder, mountTurn } from "./places.js";
 import { mountProperties } from "./properties.js";
 import { mountRoof } from "./roof.js";
 import { mountRules } from "./rules.js";
+import { mountRuns } from "./runs.js";
 import { mountSpread } from "./spread.js";
 import { mountSqueeze } from "./squeeze.js";
 import { mountStill } from "./still.js";
@@ -56,4 +59,8 @@ export const WIDGETS = {
   still: mountStill,
   exact: mountExact,
   roof: mountRoof,
+  runs: mountRuns,
+  lid: mountLid,
+  lookup: mountLookup,
+  clipping: mountClipping,
 };

@@ -4,6 +4,7 @@
 import { enLatent } from "./latent.js";
 import { enPlaces } from "./places.js";
 import { enDecoding } from "./decoding.js";
+import { enStability } from "./stability.js";
 
 /** @type {Record<string, import("../../i18n.js").Text>} */
 export const enWidgets = {
@@ -145,4 +146,5 @@ export const enWidgets = {
   ...enLatent,
   ...enPlaces,
   ...enDecoding,
+  ...enStability,
 };

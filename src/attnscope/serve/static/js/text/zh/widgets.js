@@ -4,6 +4,7 @@
 import { zhLatent } from "./latent.js";
 import { zhPlaces } from "./places.js";
 import { zhDecoding } from "./decoding.js";
+import { zhStability } from "./stability.js";
 
 /** @type {Record<string, import("../../i18n.js").Text>} */
 export const zhWidgets = {
@@ -145,4 +146,5 @@ export const zhWidgets = {
   ...zhLatent,
   ...zhPlaces,
   ...zhDecoding,
+  ...zhStability,
 };
