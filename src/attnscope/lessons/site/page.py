@@ -22,7 +22,8 @@ from attnscope.lessons.site.source import Document, Place, Text
 from attnscope.lessons.site.words import say
 
 STYLES: Final = (
-    "base", "lessons", "blocks", "course-parts", "widgets", "plots", "widgets-more", "decoding", "charts",
+    "base", "lessons", "blocks", "course-parts", "widgets", "plots", "widgets-more", "decoding",
+    "charts",
 )  # fmt: skip
 """The style sheets of a page, in the order that they are read."""
 
