@@ -72,20 +72,12 @@ def _named(option: str, find: Any, given: str) -> Any:
 
 def _room(fit: str) -> int:
     """The bytes of --fit: a size, or the memory of a device."""
-    from attnscope.plan.devices import DEVICES, find_device
-    from attnscope.plan.fit import parse_bytes
+    from attnscope.plan.fit import find_room
 
     try:
-        return find_device(fit).memory
-    except ValueError:
-        pass
-    try:
-        return parse_bytes(fit)
-    except ValueError:
-        raise typer.BadParameter(
-            f"--fit must be bytes such as 141GB or 80GiB (up to 10^18), or a device "
-            f"({', '.join(DEVICES)}), got {fit!r}."
-        ) from None
+        return find_room(fit, "--fit")[0]
+    except ValueError as error:
+        raise typer.BadParameter(str(error)) from None
 
 
 def _size(weights: str) -> int:

@@ -9,7 +9,8 @@ import textwrap
 from typing import TYPE_CHECKING, Any
 
 from attnscope.plan.explain import grouped, ranges
-from attnscope.plan.fit import size_text
+from attnscope.plan.fit import size_text, three_digits
+from attnscope.plan.texts import amount, bytes_cells, flops_cells
 
 if TYPE_CHECKING:
     from attnscope.plan.model import Model
@@ -32,39 +33,6 @@ def table(head: list[str], rows: list[list[str]], *, left: int = 1) -> list[str]
         ]
         out.append("  " + "  ".join(cells).rstrip())
     return out
-
-
-def bytes_cells(size: float) -> list[str]:
-    """Bytes with their digits, and in a binary unit where they are many: two cells of a table.
-
-    >>> bytes_cells(2**30), bytes_cells(178.5)
-    (['1,073,741,824 B', '1 GiB'], ['178.500 B', ''])
-    """
-    plain = f"{size:,} B" if size == int(size) else f"{size:,.3f} B"
-    return [plain, "" if size < 1024 else size_text(size)]
-
-
-def amount(size: float) -> str:
-    """Bytes as a sentence has them.
-
-    >>> amount(2**30)
-    '1,073,741,824 B (1 GiB)'
-    """
-    plain, short = bytes_cells(size)
-    return f"{plain} ({short})" if short else plain
-
-
-def flops_cells(count: float) -> list[str]:
-    """FLOPs with their digits, and in a decimal unit where they are many.
-
-    >>> flops_cells(1074266112), flops_cells(12)
-    (['1,074,266,112', '1.07 GFLOP'], ['12', ''])
-    """
-    units = (("EFLOP", 1e18), ("PFLOP", 1e15), ("TFLOP", 1e12), ("GFLOP", 1e9), ("MFLOP", 1e6))
-    for unit, scale in units:
-        if count >= scale:
-            return [f"{count:,}", f"{count / scale:.3g} {unit}"]
-    return [f"{count:,}", ""]
 
 
 def wrap(text: str, indent: str = "  ") -> list[str]:
@@ -183,7 +151,7 @@ def _what_if(said: dict[str, Any]) -> list[str]:
             one["scheme"],
             f"{one['per_token_bytes']:,}",
             size_text(one["total_bytes"]),
-            f"{one['total_bytes'] / base:.3g}x",
+            f"{three_digits(one['total_bytes'], base)}x",
         ]
         for one in said["what_if"]
     ]

@@ -10,12 +10,12 @@ Not here: what a layer keeps (kinds.py), the inverse (fit.py), engines' rounding
 
 from __future__ import annotations
 
-from collections import Counter
+from collections.abc import Callable
 from dataclasses import replace
 from fractions import Fraction
 from typing import Final
 
-from attnscope.plan.model import Answer, Layer, Model
+from attnscope.plan.model import Answer, Layer, Model, Store
 from attnscope.plan.numbers import PUBLISHED, Format, find_format, model_format
 
 LARGEST: Final = 10**12
@@ -61,6 +61,27 @@ def sequence_bytes(
     return sum(layer.bytes_at(tokens, cache, plain) for layer in as_asked(model, kv_dtype))
 
 
+def bytes_by_length(
+    model: Model, *, dtype: str | None = None, kv_dtype: str | None = None
+) -> Callable[[int], int]:
+    """`sequence_bytes` as a function of the length alone, for whoever asks many lengths: stores
+    that grow alike are one.
+
+    >>> from attnscope.plan import read
+    >>> list(map(bytes_by_length(read("llama-3-8b")), (1, 1000)))
+    [131072, 131072000]
+    """
+    cache, plain = formats(model, dtype, kv_dtype)
+    alike: dict[tuple[str, int], tuple[Store, int]] = {}
+    for layer in as_asked(model, kv_dtype):
+        for store in layer.stores:
+            key = (store.growth, store.span)
+            before = alike[key][1] if key in alike else 0
+            alike[key] = (store, before + store.entry_bytes(cache, plain))
+    summed = list(alike.values())
+    return lambda tokens: sum(store.entries(tokens) * size for store, size in summed)
+
+
 def answer(
     model: Model,
     *,
@@ -92,8 +113,11 @@ def answer(
 
 
 def _sum(values: list[Fraction]) -> Fraction:
-    """A sum of few different fractions, each many times: adding fractions is slow."""
-    return sum((value * count for value, count in Counter(values).items()), Fraction(0))
+    """A sum of many fractions with few denominators: adding fractions one by one is slow."""
+    numerators: dict[int, int] = {}
+    for one in values:
+        numerators[one.denominator] = numerators.get(one.denominator, 0) + one.numerator
+    return sum((Fraction(top, below) for below, top in numerators.items()), Fraction(0))
 
 
 def _native(model: Model, cache: Format) -> str:

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 MOST_BYTES: Final = 16 << 20
 """No config is larger: the largest published ones have some hundred thousand bytes."""
+MOST_DIGITS: Final = 1000
 CONFIGS: Final = Path(__file__).parent / "data" / "configs"
 _PART: Final = r"[A-Za-z0-9_](?:[\w.-]{0,94}[A-Za-z0-9_])?"
 HUB_ID: Final = re.compile(f"{_PART}/{_PART}", re.ASCII)
@@ -76,7 +77,7 @@ def find(source: str | Path | Mapping[str, Any]) -> Found:
     if _exists(path):
         return _from_path(path)
     if text.lower() in built_in_names():
-        return _built_in(text.lower())
+        return built_in(text.lower())
     cached = cached_config(text) if is_hub_id(text) else None
     if cached is not None:
         return _from_file(cached, text, kind="hub cache")
@@ -115,7 +116,8 @@ def _nothing(text: str) -> ConfigError:
     )
 
 
-def _built_in(name: str) -> Found:
+def built_in(name: str) -> Found:
+    """The config that comes with the package under a name of `built_in_names`."""
     file = CONFIGS / f"{name}.json"
     return Found(name, "built-in", json.loads(file.read_text("utf-8")))
 
@@ -159,21 +161,41 @@ def load_json(path: Path) -> dict[str, Any]:
             f"{path} has {size:,} bytes; a config.json has less than {MOST_BYTES:,}. "
             "Give the config, not the weights."
         )
+    return parse_json(path.read_bytes(), str(path))
+
+
+def parse_json(text: str | bytes, name: str) -> dict[str, Any]:
+    """The JSON object that a text holds.
+
+    Args:
+        name: what to call the text in an error.
+
+    Raises:
+        ConfigError: no text, broken JSON, or no object.
+    """
     try:
-        loaded = json.loads(path.read_bytes().decode("utf-8"))
+        plain = text.decode("utf-8") if isinstance(text, bytes) else text
+        loaded = json.loads(plain, parse_int=_whole)
     except UnicodeDecodeError as error:
-        raise ConfigError(f"{path} is not text: byte {error.start} is not UTF-8.") from None
+        raise ConfigError(f"{name} is not text: byte {error.start} is not UTF-8.") from None
     except json.JSONDecodeError as error:
         raise ConfigError(
-            f"{path} is not JSON: {error.msg} at line {error.lineno}, column {error.colno}."
+            f"{name} is not JSON: {error.msg} at line {error.lineno}, column {error.colno}."
         ) from None
     except RecursionError:
-        raise ConfigError(f"{path} is nested too deeply to be a config.") from None
-    except ValueError as error:  # a number with thousands of digits
-        raise ConfigError(f"{path} holds a number that cannot be one: {error}.") from None
+        raise ConfigError(f"{name} is nested too deeply to be a config.") from None
+    except ValueError as error:
+        raise ConfigError(f"{name} holds a number that cannot be one: {error}.") from None
     if not isinstance(loaded, dict):
-        raise ConfigError(f"{path} holds {_kind(loaded)}, not an object with a model's fields.")
+        raise ConfigError(f"{name} holds {_kind(loaded)}, not an object with a model's fields.")
     return loaded
+
+
+def _whole(digits: str) -> int:
+    """A whole number; one of thousands of digits would take long, and is none of a config."""
+    if len(digits) > MOST_DIGITS:
+        raise ValueError(f"it has {len(digits):,} digits")
+    return int(digits)
 
 
 def _kind(value: Any) -> str:

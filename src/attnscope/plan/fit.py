@@ -22,13 +22,17 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Final
 
-from attnscope.plan.bytes import LARGEST, as_asked, formats, sequence_bytes, whole
+from attnscope.plan.bytes import LARGEST, as_asked, bytes_by_length, formats, whole
+from attnscope.plan.devices import DEVICES, Device, find_device
 from attnscope.plan.model import Model
 
 UNITS: Final = {
     "": 1, "b": 1, "kb": 10**3, "mb": 10**6, "gb": 10**9, "tb": 10**12,
     "kib": 2**10, "mib": 2**20, "gib": 2**30, "tib": 2**40, "k": 2**10, "m": 2**20, "g": 2**30,
 }  # fmt: skip
+
+MOST_LETTERS: Final = 80
+"""A number of bytes is written with fewer."""
 
 
 def parse_bytes(text: str) -> int:
@@ -40,25 +44,74 @@ def parse_bytes(text: str) -> int:
     >>> parse_bytes("141GB"), parse_bytes("1.5GiB")
     (141000000000, 1610612736)
     """
-    found = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([a-zA-Z]*)\s*", str(text))
-    if found is None or found[2].lower() not in UNITS:
+    found = re.fullmatch(r"\s*([0-9]+)(\.[0-9]+)?\s*([a-zA-Z]*)\s*", str(text))
+    if found is None or found[3].lower() not in UNITS or len(str(text)) > MOST_LETTERS:
         raise ValueError(f"bytes must look like 141GB, 80GiB or 1000000, got {text!r}.")
-    size = Fraction(found[1]) * UNITS[found[2].lower()]
+    part = (found[2] or ".")[1:]
+    size = Fraction(int(found[1] + part), 10 ** len(part)) * UNITS[found[3].lower()]
     if size > 10**18:
         raise ValueError(f"bytes must be at most 10^18, got {text!r}.")
     return int(size)
 
 
+def find_room(text: str, argument: str = "bytes") -> tuple[int, Device | None]:
+    """Bytes by a number of them, or by the name of a device; and the device.
+
+    Raises:
+        ValueError: it is neither.
+
+    >>> find_room("80GB")[0] == find_room("h100")[0]
+    True
+    """
+    try:
+        device = find_device(text)
+    except ValueError:
+        pass
+    else:
+        return device.memory, device
+    try:
+        return parse_bytes(text), None
+    except ValueError:
+        raise ValueError(
+            f"{argument} must be bytes such as 141GB or 80GiB (up to 10^18), or a device "
+            f"({', '.join(DEVICES)}), got {text!r}."
+        ) from None
+
+
+def three_digits(value: float, below: int = 1) -> str:
+    """`value / below` to three significant digits, or to a whole number where it has more.
+
+    It is rounded exactly, half to even, so that it is the same wherever it is computed.
+
+    >>> three_digits(5, 2), three_digits(2125, 1000), three_digits(12345), three_digits(1, 3)
+    ('2.5', '2.12', '12,345', '0.333')
+    """
+    top, under = value.as_integer_ratio()
+    under *= below
+    if top <= 0:
+        return "0" if top == 0 else f"-{three_digits(-value, below)}"
+    places = 2
+    while places > 0 and top >= under * 10 ** (3 - places):
+        places -= 1
+    while top * 10**places < under * 100 and places < 12:
+        places += 1
+    digits, rest = divmod(top * 10**places, under)
+    digits += 2 * rest > under or (2 * rest == under and digits % 2 == 1)
+    whole, part = divmod(digits, 10**places)
+    behind = f"{part:0{places}d}".rstrip("0") if places else ""
+    return f"{whole:,}.{behind}" if behind else f"{whole:,}"
+
+
 def size_text(size: float) -> str:
     """Bytes in the largest binary unit that leaves a number of at least 1.
 
-    >>> size_text(4 * 2**30), size_text(70272)
-    ('4 GiB', '68.6 KiB')
+    >>> size_text(4 * 2**30), size_text(70272), size_text(1)
+    ('4 GiB', '68.6 KiB', '1 B')
     """
     for unit, scale in (("TiB", 2**40), ("GiB", 2**30), ("MiB", 2**20), ("KiB", 2**10)):
         if size >= scale:
-            return f"{size / scale:.3g} {unit}"
-    return f"{size:.0f} B"
+            return f"{three_digits(size, scale)} {unit}"
+    return f"{three_digits(round(size))} B"
 
 
 @dataclass(frozen=True)
@@ -123,8 +176,7 @@ def largest_context(
         raise ValueError(f"budget and weights must not be negative, got {budget} and {weights}.")
     room = (budget - weights) // batch
 
-    def size(tokens: int) -> int:
-        return sequence_bytes(model, tokens, dtype=dtype, kv_dtype=kv_dtype)
+    size = bytes_by_length(model, dtype=dtype, kv_dtype=kv_dtype)
 
     def answer(tokens: int | None, used: int) -> Fit:
         return Fit(budget, weights, batch, tokens, used * batch, model.context_limit)

@@ -21,6 +21,7 @@ from typing import Any, Final
 from attnscope.plan.bytes import sequence_bytes
 from attnscope.plan.fit import Fit, corners, largest_context, size_text
 from attnscope.plan.model import Model
+from attnscope.plan.texts import lengths, tokens_text
 
 WIDTH, HEIGHT = 860, 520
 LEFT, RIGHT, TOP, BOTTOM = 86, 230, 52, 56
@@ -29,7 +30,6 @@ LETTER: Final = 6.2
 COLOURS: Final = ("#0b62a4", "#c1440e", "#2a7f3f", "#7b3fa0", "#8a6d00", "#00808a", "#b0287a")
 DASHES: Final = ("", "8 3", "2 3", "10 3 2 3", "5 2", "1 2", "12 4")
 """Lines differ in their dashes too, so the picture reads without colour."""
-POINTS: Final = 160
 
 
 @dataclass(frozen=True)
@@ -62,11 +62,6 @@ class _Axes:
         return HEIGHT - BOTTOM - share * (HEIGHT - TOP - BOTTOM)
 
 
-def _lengths(most: int) -> list[int]:
-    steps = [round(most ** (i / POINTS)) for i in range(POINTS + 1)]
-    return sorted({max(one, 1) for one in steps})
-
-
 def draw(
     curves: Sequence[Curve],
     *,
@@ -93,11 +88,11 @@ def draw(
     if most_tokens < 2:
         raise ValueError(f"most_tokens must be at least 2, got {most_tokens}.")
     bends = {n for curve in curves for n in corners(curve.model) if n <= most_tokens}
-    lengths = sorted({*_lengths(most_tokens), *bends})
+    at = sorted({*lengths(most_tokens), *bends})
     form: dict[str, Any] = {"dtype": dtype, "kv_dtype": kv_dtype}
     drawn: dict[tuple[int | None, tuple[int, ...]], list[Curve]] = {}
     for curve in curves:
-        line = tuple(batch * sequence_bytes(curve.model, n, **form) for n in lengths)
+        line = tuple(batch * sequence_bytes(curve.model, n, **form) for n in at)
         drawn.setdefault((curve.budget or budget, line), []).append(curve)
     rooms = {room for room, _ in drawn if room}
     sizes = [one for _, line in drawn for one in line if one > 0] + sorted(rooms)
@@ -112,7 +107,7 @@ def draw(
             text = f"{size_text(room)} beside the weights of {same[0].label}"
             parts += _budget(axes, room, text, colour=_style(number)[0], shift=230)
         label = " = ".join(one.label for one in same)
-        parts += _line(axes, lengths, line, number=number, label=label, fit=fit)
+        parts += _line(axes, at, line, number=number, label=label, fit=fit)
     body = "\n".join(parts)
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{WIDTH}" height="{HEIGHT}" '
@@ -127,17 +122,6 @@ def _above(low: float, high: float) -> int:
     return max(math.ceil(math.log2(high)), math.floor(math.log2(low)) + 1)
 
 
-def _tokens(count: int) -> str:
-    """A length as an axis has it.
-
-    >>> _tokens(512), _tokens(163840), _tokens(2**20)
-    ('512', '160k', '1M')
-    """
-    if count >= 2**20:
-        return f"{count / 2**20:.3g}M"
-    return f"{count / 1024:.3g}k" if count >= 1024 else str(count)
-
-
 def _frame(axes: _Axes, title: str) -> list[str]:
     right, bottom = WIDTH - RIGHT, HEIGHT - BOTTOM
     parts = [f'<text x="{LEFT}" y="24" font-size="15" fill="#111">{escape(title)}</text>']
@@ -150,7 +134,7 @@ def _frame(axes: _Axes, title: str) -> list[str]:
         x = axes.x(tick)
         parts.append(
             f'<path d="M{x:.1f} {TOP}V{bottom}" stroke="#ddd"/><text x="{x:.1f}" '
-            f'y="{bottom + 18}" text-anchor="middle" fill="#333">{_tokens(tick)}</text>'
+            f'y="{bottom + 18}" text-anchor="middle" fill="#333">{tokens_text(tick)}</text>'
         )
     first, last = round(math.log2(axes.least)), round(math.log2(axes.most))
     step = max(1, round((last - first) / 8))
@@ -196,7 +180,7 @@ def _legend(label: str) -> str:
 
 def _line(
     axes: _Axes,
-    lengths: list[int],
+    at: list[int],
     sizes: tuple[int, ...],
     *,
     number: int,
@@ -205,7 +189,7 @@ def _line(
 ) -> list[str]:
     colour, dash = _style(number)
     points = " ".join(
-        f"{axes.x(n):.1f},{axes.y(s):.1f}" for n, s in zip(lengths, sizes, strict=True) if s > 0
+        f"{axes.x(n):.1f},{axes.y(s):.1f}" for n, s in zip(at, sizes, strict=True) if s > 0
     )
     style = f' stroke-dasharray="{dash}"' if dash else ""
     parts = [

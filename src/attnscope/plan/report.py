@@ -209,14 +209,29 @@ def formats_table(model: Model, asked: Asked) -> list[dict[str, Any]]:
     return rows
 
 
+_UNKNOWN: Final = (
+    "The weights of {name} are not known ({architecture} is not counted and there are no files "
+    "beside the config); give --weights BYTES, or --weights 0."
+)
+
+
+def weights_unknown(model: Model, asked: Asked) -> str | None:
+    """Why nothing can be said of what fits, of a model that is no file; None where it can.
+
+    >>> from attnscope.plan import read
+    >>> weights_unknown(read("llama-3-8b"), Asked(context=1)) is None
+    True
+    """
+    if _weights(model, asked, None) is not None:
+        return None
+    return _UNKNOWN.format(name=model.name, architecture=model.architecture)
+
+
 def _add_fit(said: dict[str, Any], model: Model, asked: Asked, known: Weights | None) -> None:
     if asked.budget is None:
         return
     if known is None:
-        raise ValueError(
-            f"The weights of {model.name} are not known ({model.architecture} is not counted and "
-            "there are no files beside the config); give --weights BYTES, or --weights 0."
-        )
+        raise ValueError(_UNKNOWN.format(name=model.name, architecture=model.architecture))
     found = largest_context(
         model,
         asked.budget,

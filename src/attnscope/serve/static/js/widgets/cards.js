@@ -57,29 +57,29 @@ export function mountCards(root, figures, terms, t) {
   });
 }
 
-/** @param {HTMLElement} button @param {HTMLElement} card */
-function after(button, card) {
+/** Puts a card behind the block that its button stands in. @param {HTMLElement} button @param {HTMLElement} card */
+export function after(button, card) {
   let block = button.closest(BLOCKS) ?? button;
   const item = block.closest("li");
   if (block.matches("ol, ul") && item) item.append(card);
   else if (block.matches("summary")) block.parentElement?.after(card);
   else {
     const table = block.closest("table");
-    if (table) block = table;
+    if (table) block = table.closest(".scrolling") ?? table;
     block.after(card);
   }
 }
 
 /** @param {Figure} figure @param {string} id @param {import("./parts.js").Say} t */
-function figureCard(figure, id, t) {
+export function figureCard(figure, id, t) {
   const row = (/** @type {string} */ label, /** @type {any[]} */ ...what) => [h("dt", null, t(label)), h("dd", null, what)];
   return h("div", { class: "card note-card", role: "note", data: { card: id } },
     h("p", { class: "card-title" }, h("b", null, figure.text), " ", figure.title, " ", h("span", { class: `kind ${figure.kind}` }, t(`figure.${figure.kind}`))),
     h("dl", null,
-      row("figure.formula", h("code", null, figure.formula)),
+      figure.formula ? row("figure.formula", h("code", null, figure.formula)) : null,
       figure.inputs.length ? row("figure.inputs", h("ul", null, figure.inputs.map((one) =>
         h("li", null, h("code", null, one.name), " = ", one.value, " ", h("small", null, one.source))))) : null,
-      row("figure.source", figure.source),
+      figure.source ? row("figure.source", figure.source) : null,
       figure.note ? row("figure.note", figure.note) : null));
 }
 

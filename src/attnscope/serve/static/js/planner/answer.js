@@ -1,0 +1,192 @@
+// @ts-check
+/**
+ * The planner's answer as tables: what it takes, what fits, what engines allocate, how it comes about.
+ *
+ * The idea: a column for each model. Every number is a button that opens its formula; nothing is
+ * computed here. Names of schemes, kinds, engines and devices, formulas and notes stand as the
+ * planner says them, in either language.
+ *
+ * Not here: the picture (plot.js), the cards (numeral.js).
+ */
+
+import { h } from "../parts/dom.js";
+import { count } from "../parts/numbers.js";
+
+/**
+ * @typedef {import("./types.js").Answer} Answer
+ * @typedef {import("./types.js").Model} Model
+ * @typedef {import("./types.js").Numeral} Numeral
+ * @typedef {import("./types.js").Fit} Fit
+ * @typedef {import("../widgets/parts.js").Say} Say
+ * @typedef {ReturnType<typeof import("./numeral.js").numerals>["show"]} Show
+ * @typedef {{t: Say, show: Show}} Tools
+ */
+
+/**
+ * @param {Answer} answer
+ * @param {Tools} tools
+ * @returns {(HTMLElement | null)[]}
+ */
+export function sections(answer, tools) {
+  const { t } = tools;
+  const { models } = answer;
+  const part = (/** @type {string} */ name, /** @type {(HTMLElement | null)[]} */ ...children) =>
+    h("section", { class: "part", data: { part: name } }, h("h2", { id: name }, t(`planner.${name}`)), children);
+  return [
+    part("schemes", note(t("planner.schemes.about")), schemes(answer, tools)),
+    part("fits", ...models.map((one) => (one.weights_unknown ? note(`${one.weights_unknown}`) : null)), devices(models, tools)),
+    part("engines", note(t("planner.engines.about")), engines(models, tools)),
+    part("layers", ...models.map((one) => layers(one, models.length > 1, tools))),
+    part("formats", formats(models, tools)),
+    part("flops", flops(answer, tools)),
+    part("notes", notes(models)),
+  ];
+}
+
+/**
+ * One model in a few lines: who it is and what it takes.
+ * @param {Model} model
+ * @param {number} at
+ * @param {Answer} answer
+ * @param {Tools} tools
+ */
+export function headline(model, at, { asked }, { t, show }) {
+  const { cache } = model;
+  const own = model.context_limit === null ? null : t("planner.limit", { tokens: count(model.context_limit) });
+  const fact = (/** @type {string} */ key, /** @type {(Node | string | null)[]} */ ...what) => h("div", null, h("dt", null, t(key)), h("dd", null, what));
+  const number = (/** @type {string} */ key, /** @type {Numeral} */ value) => show(t(key), value, { name: `${key.slice(8)}.${at}` });
+  return h("article", { class: "headline", data: { model: model.name } },
+    h("h2", null, model.name),
+    h("p", { class: "who" }, [model.architecture, t("planner.layers.count", { count: model.layers }), own].filter(Boolean).join(" · ")),
+    model.assumed.map((one) => h("p", { class: "assumed" }, t("planner.assumed", { what: one }))),
+    h("p", { class: "total" }, show(t("planner.total"), cache.total, { name: `total.${at}`, short: true }),
+      h("span", null, t("planner.total.of", { tokens: count(asked.context), batch: count(asked.batch), format: model.kv_dtype }))),
+    h("dl", { class: "facts" },
+      fact("planner.bytes", number("planner.bytes", cache.total)),
+      fact("planner.per_token", number("planner.per_token", cache.per_token)),
+      cache.within.value === cache.per_token.value ? null : fact("planner.within", number("planner.within", cache.within)),
+      cache.capped.value ? fact("planner.capped", number("planner.capped", cache.capped)) : null,
+      cache.fixed.value ? fact("planner.fixed", number("planner.fixed", cache.fixed)) : null,
+      asked.batch > 1 ? fact("planner.sequence", number("planner.sequence", cache.sequence)) : null,
+      fact("planner.weights.of", model.weights ? number("planner.weights.of", model.weights) : t("planner.unknown")),
+      model.fit ? fact("planner.fit", ...fits(model.fit, `fit.${at}`, { t, show })) : null));
+}
+
+/** A largest context, and what holds it back. @param {Fit | null} fit @param {string} name @param {Tools} tools @returns {Node[]} */
+function fits(fit, name, { t, show }) {
+  if (!fit) return [document.createTextNode("–")];
+  const beyond = fit.limit !== null && (fit.value === null || Number(fit.value) > fit.limit);
+  const why = fit.why ? t(`planner.fit.${fit.why}`) : beyond ? t("planner.fit.beyond", { tokens: count(fit.limit) }) : "";
+  return [show(t("planner.fit"), fit, { name }), ...(why ? [h("small", null, ` ${why}`)] : [])];
+}
+
+/**
+ * @param {string} label
+ * @param {(string | null)[]} head   a column without a name is set as a number's
+ * @param {(Node | string | null | Node[])[][]} rows
+ * @param {number} [words]           columns of words, at the left
+ */
+function table(label, head, rows, words = 1) {
+  const numeric = (/** @type {number} */ at) => (at >= words ? "number" : null);
+  return h("div", { class: "scrolling", role: "region", "aria-label": label },
+    h("table", null, h("thead", null, h("tr", null, head.map((one, at) => h("th", { scope: "col", class: numeric(at) }, one)))),
+      h("tbody", null, rows.map((row) => h("tr", null, row.map((cell, at) =>
+        (at === 0 ? h("th", { scope: "row" }, cell) : h("td", { class: numeric(at) }, cell))))))));
+}
+
+/** @param {string} text */
+function note(text) {
+  return h("p", { class: "note" }, text);
+}
+
+/** @param {Answer} answer @param {Tools} tools */
+function schemes({ models, asked }, { t, show }) {
+  const rows = models.flatMap((model, at) => (at ? model.schemes.slice(0, 1) : model.schemes).map((one, number) => [
+    models.length > 1 ? (number ? one.scheme : `${model.name}, ${one.scheme}`) : one.scheme,
+    show(`${one.scheme}: ${t("planner.per_token")}`, one.per_token, { name: `scheme.${at}.${number}.per_token` }),
+    show(`${one.scheme}: ${t("planner.total")}`, one.total, { name: `scheme.${at}.${number}.total` }),
+    one.total.text,
+    at ? "" : `${one.times}×`,
+    ...(asked.room ? [fits(one.fit, `scheme.${at}.${number}.fit`, { t, show })] : []),
+  ]));
+  return table(t("planner.schemes"), [t("planner.scheme"), t("planner.per_token"), t("planner.total"), "", "", ...(asked.room ? [t("planner.fit.in", { room: asked.room })] : [])], rows);
+}
+
+/** What fits on each device. @param {Model[]} models @param {Tools} tools */
+function devices(models, { t, show }) {
+  const rows = models[0].devices.map(({ device, memory }, row) => [
+    device,
+    show(`${device}: ${t("planner.memory")}`, memory, { name: `memory.${device}`, short: true }),
+    ...models.map((model, at) => fits(model.devices[row].fit, `fit.${device}.${at}`, { t, show })),
+  ]);
+  return table(t("planner.fits"), [t("planner.device"), t("planner.memory"), ...models.map((one) => (models.length > 1 ? `${one.name}: ${t("planner.fit")}` : t("planner.fit")))], rows);
+}
+
+/** @param {Model[]} models @param {Tools} tools */
+function engines(models, { t, show }) {
+  const rows = models[0].engines.map((first, row) => [
+    first.engine,
+    h("small", null, first.version),
+    ...models.flatMap((model, at) => {
+      const one = model.engines[row];
+      if (!one.total) return [h("small", { class: "reason" }, one.reason), "–"];
+      return [show(`${one.engine}, ${model.name}`, one.total, { name: `engine.${one.engine}.${at}` }), `${one.times}×`];
+    }),
+  ]);
+  return table(t("planner.engines"), [t("planner.engine"), t("planner.engine.version"), ...models.flatMap((one) => [models.length > 1 ? one.name : t("planner.engine.allocates"), ""])], rows, 2);
+}
+
+/** Sorts of layers; a number opens what one of them keeps. @param {Model} model @param {boolean} named @param {Tools} tools */
+function layers(model, named, { t, show }) {
+  const rows = model.groups.map((one, at) => [
+    one.layers,
+    h("code", null, one.kind),
+    one.window === null ? "–" : count(one.window),
+    show(`${one.kind}: ${t("planner.per_token")}`, one.per_token, { name: `group.${at}.per_token` }),
+    show(`${one.kind}: ${t("planner.capped")}`, one.capped, { name: `group.${at}.capped` }),
+    show(`${one.kind}: ${t("planner.fixed")}`, one.fixed, { name: `group.${at}.fixed` }),
+  ]);
+  const made = table(`${t("planner.layers")}: ${model.name}`, [t("planner.layers.which"), t("planner.kind"), t("planner.window"), t("planner.per_token"), t("planner.capped"), t("planner.fixed")], rows, 2);
+  return h("div", null, named ? h("h3", null, model.name) : null, made);
+}
+
+/** @param {Model[]} models @param {Tools} tools */
+function formats(models, { t, show }) {
+  const rows = models[0].formats.map(({ format }, row) => [
+    h("code", null, format),
+    ...models.flatMap((model, at) => {
+      const { total } = model.formats[row];
+      return [show(`${format}, ${model.name}`, total, { name: `format.${format}.${at}` }), total.text];
+    }),
+  ]);
+  return table(t("planner.formats"), [t("planner.format"), ...models.flatMap((one) => [models.length > 1 ? one.name : t("planner.total"), ""])], rows);
+}
+
+/** @param {Answer} answer @param {Tools} tools */
+function flops({ models, asked }, { t, show }) {
+  const whats = [...new Set(models.flatMap((one) => one.flops.map(({ what }) => what)))];
+  const rows = whats.map((what) => [
+    t(`planner.flops.${what}`),
+    ...models.flatMap((model, at) => {
+      const found = model.flops.find((one) => one.what === what);
+      if (!found) return ["–", ""];
+      const { number } = found;
+      return [show(t(`planner.flops.${what}`), number, { name: `flops.${what}.${at}` }), number.text === number.exact ? "" : number.text];
+    }),
+  ]);
+  const made = table(t("planner.flops"), [t("planner.flops.of", { tokens: count(asked.context) }), ...models.flatMap((one) => [models.length > 1 ? one.name : "FLOPs", ""])], rows);
+  const bounds = models.map((model, at) => {
+    if (!model.device || !asked.device) return null;
+    return h("p", { class: "note" }, models.length > 1 ? `${model.name}: ` : null, `${asked.device}: `,
+      t("planner.ridge"), " ", show(t("planner.ridge"), model.device.ridge, { name: `ridge.${at}` }), ". ",
+      t(`planner.bound.${model.device.bound}`), " ",
+      t("planner.reads"), " ", show(t("planner.reads"), model.device.reads, { name: `reads.${at}` }), ".");
+  });
+  return h("div", null, made, bounds);
+}
+
+/** @param {Model[]} models */
+function notes(models) {
+  const said = models.flatMap((model) => model.notes.map((one) => (models.length > 1 ? `${model.name}: ${one}` : one)));
+  return h("ul", null, said.map((one) => h("li", null, one)));
+}
