@@ -91,3 +91,41 @@ def test_wrong_usage_is_a_sentence(capsys: pytest.CaptureFixture[str], tmp_path:
     (tmp_path / "mine.txt").write_text("x")
     assert run(["lessons", "--export", str(tmp_path)]) == 1
     assert "holds other files: mine.txt. Give a new folder" in capsys.readouterr().err
+
+
+def test_the_planner_answers_questions_and_refuses_the_rest(address: str) -> None:
+    from attnscope.plan.page import ask as planned
+
+    url = address + "api/plan"
+    question = b'{"model": {"name": "smollm2"}, "room": "h100"}'
+    status, body, policy = post(url, question)
+    assert status == 200
+    assert body.decode() == planned(question.decode())
+    assert "default-src 'none'" in policy
+    status, body, _ = post(url, b'{"model": {"name": "nothing"}}')
+    assert (status, b"There is no built-in model" in body) == (200, True)
+    assert post(url, b"{")[0] == 200
+    assert post(url, b"\xff")[0] == 400
+    assert post(url, question, kind="text/plain")[0] == 400
+    assert ask(url)[0] in (404, 405)
+    with contextlib.suppress(OSError):  # refused, and the connection closed, while it still sends
+        assert post(url, b" " * (1 << 21))[0] == 413
+    other = address.rsplit("/", 2)[0] + "/" + "0" * 32 + "/api/plan"
+    assert post(other, question)[0] == 404
+    assert post(url, question, origin="https://example.org")[0] == 403
+    assert ask(address + "zh/planner.html")[0] == 200
+    # A page behind the server needs no Python of its own.
+    assert ask(address + "assets/planner-python.js")[0] == 404
+
+
+def post(
+    url: str, body: bytes, *, kind: str = "application/json", origin: str | None = None
+) -> tuple[int, bytes, str]:
+    headers = {"content-type": kind, **({"origin": origin} if origin else {})}
+    request = urllib.request.Request(url, data=body, method="POST", headers=headers)
+    try:
+        with urllib.request.urlopen(request, timeout=20) as answer:
+            return answer.status, answer.read(), answer.headers["content-security-policy"]
+    except urllib.error.HTTPError as error:
+        with error:
+            return error.code, error.read(), error.headers.get("content-security-policy", "")

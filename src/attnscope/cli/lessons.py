@@ -69,4 +69,4 @@ def lessons(
             webbrowser.open(address)
 
     typer.echo(WORKING, err=True)
-    serve_course(site.build(notes=notes is not None), notes, port=port, ready=ready)
+    serve_course(site.build(notes=notes is not None, served=True), notes, port=port, ready=ready)

@@ -6,6 +6,7 @@ reader named, for lessons that there are and no others.
 
     GET /{path}                   a page, a script, a style
     GET /notes/{language}/{id}    the notes as text; PUT replaces them
+    POST /api/plan                a question to the planner (attnscope.plan.page), in JSON
 
 Not here: the pages (lessons/site), the traces' server (app.py).
 """
@@ -27,12 +28,16 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route, Router
 
+from attnscope.plan.page import ask
 from attnscope.serve.app import Explaining
 from attnscope.serve.files import TYPES
 from attnscope.serve.run import HOST, SECONDS_TO_END, bind, ending, tell
 from attnscope.serve.security import App, Guard
+from attnscope.serve.work import Workers
 
 HTML: Final = "index.html"
+MOST_QUESTIONS: Final = 16
+"""Questions to the planner that wait; a page has one at a time."""
 
 
 def make_course_app(
@@ -54,6 +59,17 @@ def make_course_app(
         if found is None:
             raise HTTPException(404)
         return Response(found, headers={"content-type": TYPES[Path(name).suffix]})
+
+    workers = Workers(threads=1, at_work=1, waiting=MOST_QUESTIONS)
+
+    async def plan(request: Request) -> Response:
+        kind = request.headers.get("content-type", "").split(";")[0].strip()
+        if kind != "application/json":
+            raise ValueError("body: expected JSON, with the content type application/json")
+        question = await request.body()
+        async with workers.place():
+            said = await workers.run(lambda: ask(question.decode("utf-8")))
+        return Response(said, media_type="application/json")
 
     async def read(request: Request) -> Response:
         place = _place(notes, request)
@@ -77,6 +93,7 @@ def make_course_app(
     routes = [
         Route("/notes/{language}/{id}", read, methods=["GET"]),
         Route("/notes/{language}/{id}", write, methods=["PUT"]),
+        Route("/api/plan", plan, methods=["POST"]),
         Route("/{path:path}", page),
     ]
     return Guard(Explaining(Router(routes, redirect_slashes=False)), token=token, port=port)

@@ -15,27 +15,39 @@ from typing import Final
 
 from attnscope.lessons.site import asking, showing  # noqa: F401 (they register their blocks)
 from attnscope.lessons.site.blocks import draw
+from attnscope.lessons.site.browser_python import SCRIPT, planner_script
 from attnscope.lessons.site.check import check
 from attnscope.lessons.site.course import PLAN, Course, Lesson, load
-from attnscope.lessons.site.page import STYLES, Frame, Page, html
+from attnscope.lessons.site.page import OWN_STYLES, STYLES, Frame, Page, html
+from attnscope.lessons.site.planner import planner_page
 from attnscope.lessons.site.source import Place
 from attnscope.lessons.site.timeline import timeline
 from attnscope.lessons.site.words import LANGUAGES, say
 from attnscope.link import link
 
 STATIC: Final = Path(__file__).parents[2] / "serve" / "static"
-SCRIPTS: Final = ("course", "scheme")
+SCRIPTS: Final = {
+    "course": "widgets/course.js",
+    "scheme": "widgets/scheme.js",
+    "planner": "planner/page.js",
+}
+"""Scripts of the site, and the modules that they begin with."""
 OTHER: Final = {"zh": "en", "en": "zh"}
 
 
-def build(course: Course | None = None, *, notes: bool = False) -> dict[str, bytes]:
+def build(
+    course: Course | None = None, *, notes: bool = False, served: bool = False
+) -> dict[str, bytes]:
     """Every file of the site, by its path.
 
     Args:
         course: what to build; the course that comes with the package if not given.
         notes: whether a server keeps the reader's notes, at notes/{language}/{page}.
+        served: whether a server answers the planner's questions, at planner.ADDRESS; else the
+            planner's page runs it.
 
     Raises:
+        AttnscopeError: what runs the planner in a page is not installed.
         ContentError: something in the content is wrong; the message names file and line.
 
     Cost: some seconds, for the experiments whose numbers the pages print.
@@ -43,6 +55,8 @@ def build(course: Course | None = None, *, notes: bool = False) -> dict[str, byt
     course = course or load()
     check(course)
     files = {f"assets/{name}": text.encode() for name, text in assets().items()}
+    if not served:
+        files[f"assets/{SCRIPT}"] = planner_script().encode()
     for language in LANGUAGES:
         for lesson in course.lessons[language]:
             files[f"{language}/{lesson.slug}.html"] = lesson_page(
@@ -50,6 +64,9 @@ def build(course: Course | None = None, *, notes: bool = False) -> dict[str, byt
             ).encode()
         if language in course.timelines:
             files[f"{language}/timeline.html"] = timeline_page(course, language).encode()
+        files[f"{language}/planner.html"] = planner_page(
+            language, _planner_frame(course, language), served=served
+        ).encode()
         files[f"{language}/index.html"] = index_page(course, language).encode()
     files["index.html"] = front_page(course).encode()
     return files
@@ -58,9 +75,10 @@ def build(course: Course | None = None, *, notes: bool = False) -> dict[str, byt
 def assets() -> dict[str, str]:
     """Scripts and styles."""
     css = STATIC / "css"
+    styles = (*STYLES, *(name for names in OWN_STYLES.values() for name in names))
     return {
-        **{f"{name}.js": link(STATIC / "js", [f"widgets/{name}.js"]) for name in SCRIPTS},
-        **{f"{name}.css": (css / f"{name}.css").read_text(encoding="utf-8") for name in STYLES},
+        **{f"{name}.js": link(STATIC / "js", [begin]) for name, begin in SCRIPTS.items()},
+        **{f"{name}.css": (css / f"{name}.css").read_text(encoding="utf-8") for name in styles},
     }
 
 
@@ -111,7 +129,15 @@ def _links(course: Course, language: str) -> tuple[tuple[str, str], ...]:
     links = [(say(language, "lessons"), "index.html")]
     if language in course.timelines:
         links.append((say(language, "timeline"), "timeline.html"))
+    links.append((say(language, "planner.short"), "planner.html"))
     return tuple(links)
+
+
+def _planner_frame(course: Course, language: str) -> Frame:
+    return Frame(
+        f"{say(language, 'planner')} · {say(language, 'course.short')}", language, "../",
+        f"../{OTHER[language]}/planner.html", _links(course, language)[:-1],
+    )  # fmt: skip
 
 
 def _around(course: Course, lesson: Lesson) -> str:
@@ -145,7 +171,9 @@ def index_page(course: Course, language: str) -> str:
         )
     content = (
         f'<main id="content" class="index" tabindex="-1"><h1>{word("course")}</h1>'
-        f'<p class="summary">{word("course.about")}</p><ol>{"".join(items)}</ol></main>'
+        f'<p class="summary">{word("course.about")}</p><ol>{"".join(items)}</ol>'
+        f'<p class="beside"><a href="planner.html"><b>{word("planner.short")}</b> '
+        f"<span>{word('planner')}</span></a></p></main>"
     )
     other = f"../{OTHER[language]}/index.html"
     frame = Frame(say(language, "course"), language, "../", other, _links(course, language)[1:])

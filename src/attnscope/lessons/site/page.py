@@ -26,6 +26,8 @@ STYLES: Final = (
     "charts",
 )  # fmt: skip
 """The style sheets of a page, in the order that they are read."""
+OWN_STYLES: Final = {"planner": ("planner",)}
+"""Style sheets of the pages that a script brings to life, behind those of every page."""
 
 
 @dataclass
@@ -194,18 +196,19 @@ class Frame:
     links: tuple[tuple[str, str], ...]
 
 
-def html(frame: Frame, content: str, data: dict[str, Any]) -> str:
+def html(frame: Frame, content: str, data: dict[str, Any], *, script: str = "course") -> str:
     """A whole page.
 
     Args:
         frame: its surroundings.
         content: HTML of what stands between the bar and the end.
         data: what its script needs.
+        script: the one that brings it to life; see OWN_STYLES for styles.
     """
-    return "\n".join([*_head(frame), content, *_tail(frame, data)])
+    return "\n".join([*_head(frame, script), content, *_tail(frame, data, script)])
 
 
-def _head(frame: Frame) -> Iterator[str]:
+def _head(frame: Frame, script: str) -> Iterator[str]:
     def word(key: str) -> str:
         return escape(say(frame.language, key))
 
@@ -215,7 +218,7 @@ def _head(frame: Frame) -> Iterator[str]:
     yield '<meta name="color-scheme" content="light dark">'
     yield f"<title>{escape(frame.title)}</title>"
     yield '<link rel="icon" href="data:,">'
-    for name in STYLES:
+    for name in (*STYLES, *OWN_STYLES.get(script, ())):
         yield f'<link rel="stylesheet" href="{frame.root}assets/{name}.css">'
     yield '</head>\n<body>\n<div class="attnscope course" id="course">'
     yield f'<script src="{frame.root}assets/scheme.js"></script>'
@@ -234,8 +237,8 @@ def _head(frame: Frame) -> Iterator[str]:
     yield "</span></header>"
 
 
-def _tail(frame: Frame, data: dict[str, Any]) -> Iterator[str]:
+def _tail(frame: Frame, data: dict[str, Any], script: str) -> Iterator[str]:
     yield f"<noscript>{escape(say(frame.language, 'noscript'))}</noscript>"
     yield f'<script type="application/json" class="carried">{carried(data)}</script>'
-    yield f'<script src="{frame.root}assets/course.js" defer></script>'
+    yield f'<script src="{frame.root}assets/{script}.js" defer></script>'
     yield "</div>\n</body>\n</html>\n"

@@ -31,6 +31,11 @@ WORDS: Final[dict[str, dict[str, str]]] = {
         "previous": "Before",
         "next": "Next",
         "timeline": "Timeline",
+        "planner": "What does a model's attention cost?",
+        "planner.short": "Planner",
+        "planner.about": "Choose a model or paste its config.json: bytes of the KV cache, what "
+        "fits on a device, what engines allocate, layer by layer. These are the answers of the "
+        "command {command}. Click a number for its formula and inputs.",
         "theme": "Light or dark",
         "not-yet": "Not touched in this lesson",
         "flow": "Where the data flow stands",
@@ -103,6 +108,11 @@ WORDS: Final[dict[str, dict[str, str]]] = {
         "previous": "上一课",
         "next": "下一课",
         "timeline": "演进时间线",
+        "planner": "一个模型的注意力要花多少？",
+        "planner.short": "规划器",
+        "planner.about": "选一个模型，或粘贴它的 config.json：KV 缓存占多少字节，"
+        "一块设备放得下多长，推理引擎实际分配多少，逐层列出。答案和命令 {command} 完全相同。"
+        "点任何一个数，看它的公式和输入。",
         "theme": "切换明暗",
         "not-yet": "这一课先不碰",
         "flow": "数据流走到哪了",

@@ -37,7 +37,7 @@ def dataclass(cls: Any = None, *, frozen: bool = False) -> Any:
 
 def _made(cls: Any, frozen: bool) -> Any:
     found = {}
-    for name in cls.__dict__.get("__annotations__", {}):
+    for name in cls.__dict__.get("__annotations__", {}):  # noqa: RUF063 (inspect is what is avoided)
         given = cls.__dict__.get(name, MISSING)
         one = given if isinstance(given, Field) else Field(given, MISSING, True, True)
         one.name = name
@@ -74,7 +74,7 @@ def _initialiser(called: str, found: dict[str, Field]) -> Any:
     names = list(found)
     put = object.__setattr__
 
-    def __init__(self: Any, *given: Any, **named: Any) -> None:
+    def start(self: Any, *given: Any, **named: Any) -> None:
         if len(given) > len(names):
             raise TypeError(f"{called} takes {len(names)} arguments, got {len(given)}")
         for name, value in zip(names, given):  # noqa: B905 (the rest is named)
@@ -94,7 +94,7 @@ def _initialiser(called: str, found: dict[str, Field]) -> Any:
         if named:
             raise TypeError(f"{called} has no field {min(named)!r}")
 
-    return __init__
+    return start
 
 
 def replace(one: Any, /, **changes: Any) -> Any:

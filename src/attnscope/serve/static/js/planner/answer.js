@@ -39,7 +39,7 @@ export function sections(answer, tools) {
     part("layers", ...models.map((one) => layers(one, models.length > 1, tools))),
     part("formats", formats(models, tools)),
     part("flops", flops(answer, tools)),
-    part("notes", notes(models)),
+    models.some((one) => one.notes.length) ? part("notes", notes(models)) : null,
   ];
 }
 

@@ -131,21 +131,17 @@ function power(text) {
 
 /** A device, or bytes of one's own. @param {string[]} devices @param {import("../widgets/parts.js").Say} t @param {OnChange} onChange */
 function roomField(devices, t, onChange) {
+  let mine = false; // the reader is about to write bytes
   const own = h("input", { type: "text", placeholder: "80GiB", "aria-label": t("planner.room.bytes"), autocomplete: "off", data: { field: "room" }, oninput: () => onChange({ room: own.value }, true) });
   const select = h("select", { data: { choice: "room" }, onchange: () => {
-    own.hidden = select.value !== PASTED;
-    if (own.hidden) onChange({ room: select.value }, false);
-    else {
-      onChange({ room: own.value }, false);
-      own.focus();
-    }
+    mine = select.value === PASTED;
+    onChange({ room: mine ? own.value : select.value }, false);
+    if (mine) own.focus();
   } }, h("option", { value: "" }, t("planner.room.none")), devices.map((one) => h("option", { value: one }, one)), h("option", { value: PASTED }, t("planner.room.own")));
   return {
     element: h("div", { class: "asked-field" }, h("label", null, h("span", null, t("planner.room")), select), own),
     set: (/** @type {View} */ view) => {
-      const known = view.room === "" || devices.includes(view.room);
-      if (known && document.activeElement === own) return;
-      if (known && document.activeElement === select && select.value === PASTED) return;
+      const known = devices.includes(view.room) || (view.room === "" && !mine);
       select.value = known ? view.room : PASTED;
       own.hidden = known;
       if (!known) write(own, view.room);

@@ -23,7 +23,7 @@ const LONGEST = 60_000;
 
 /** @type {View} */
 export const START = {
-  model: "llama-3-8b", config: "", versus: "", other: "", context: "32768", batch: "1", dtype: "", heads: "8", room: "h100", weights: "auto", assume: false,
+  model: "qwen3.8-27b", config: "", versus: "", other: "", context: "32768", batch: "1", dtype: "", heads: "8", room: "h100", weights: "auto", assume: false,
 };
 
 /** @param {View} view @returns {{fragment: string, whole: boolean}} */
