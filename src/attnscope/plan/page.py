@@ -263,7 +263,7 @@ def _picture(models: list[tuple[Model, Asked]], parts: list[dict[str, Any]]) -> 
     bends = {n for _, one, _ in curves for n in corners(one) if n <= most}
     at = sorted({*lengths(most, POINTS), *bends, asked.context})
     rooms = [_left(part, asked.budget) for part in parts]
-    lines = []
+    lines: list[dict[str, Any]] = []
     for label, one, number in curves:
         size = bytes_by_length(one, kv_dtype=asked.kv_dtype)
         sizes = [asked.batch * size(n) for n in at]

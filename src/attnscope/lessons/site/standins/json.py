@@ -3,7 +3,7 @@
 Brython's decoder is its own: it takes texts that are no JSON and says other things of the rest.
 """
 
-from _json import dumps as _dumps  # Brython's
+from _json import dumps as _dumps  # type: ignore[attr-defined]  # Brython has it
 from json.decoder import JSONDecodeError, JSONDecoder
 from typing import Any
 
