@@ -5,6 +5,7 @@ Not here: what every lesson must hold (test_lessons_walk.py).
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -144,3 +145,60 @@ def test_a_function_is_followed_to_its_last_line(page: Any, site: Path) -> None:
         said = walks.nth(at).locator("li > .prose").all_text_contents()
         assert len(said) == walks.nth(at).locator("li").count()
         assert all(len(one.strip()) > 10 for one in said)
+
+
+def test_a_number_of_kv_heads_says_what_is_kept(page: Any, site: Path) -> None:
+    opened(page, site, "zh", "09-grouped")
+    widget = page.locator("#widget-groups")
+    for id, groups in (("mha", 24), ("gqa", 4), ("mqa", 1)):
+        move(widget, "groups", groups)
+        assert number(widget, "per_token") == figures.get(f"kv.qwen38.{id}.per_token").value
+        assert number(widget, "total") == figures.get(f"kv.qwen38.{id}.total").value
+        assert number(widget, "intensity") == figures.get(f"cost.qwen38.{id}.intensity").value
+        fit = DEVICES["h100"].memory // figures.get(f"kv.qwen38.{id}.total").value
+        assert number(widget, "fit") == fit
+        ties = str(widget.locator("path.ties").get_attribute("d"))
+        ends = re.findall(r"L([\d.]+) ", ties)
+        assert len(ends) == 24
+        assert len(set(ends)) == groups
+        assert [ends.count(one) for one in dict.fromkeys(ends)] == [24 // groups] * groups
+        assert [float(one) for one in ends] == sorted(float(one) for one in ends)
+    move(widget, "power", 12)
+    move(widget, "groups", 8)
+    changed = with_heads(model("qwen3.8-27b"), 8)
+    assert number(widget, "per_token") == changed.kv(context=1).per_token_bytes
+    assert number(widget, "flops") == changed.cost(context=4096).decode_step
+    for groups in range(1, 25):
+        move(widget, "groups", groups)
+        uneven = "bad" in str(widget.locator(".verdict").get_attribute("class"))
+        try:
+            with_heads(model("qwen3.8-27b"), groups)
+        except ValueError:
+            assert uneven, groups
+            assert np.isnan(number(widget, "per_token"))
+        else:
+            assert not uneven, groups
+
+
+def test_heads_on_shared_keys_show_what_the_mechanism_gives(page: Any, site: Path) -> None:
+    opened(page, site, "en", "09-grouped")
+    widget = page.locator("#widget-share")
+    gave, (giver, apple) = 3, (0, 2)
+    for how, before in (("own", "heads"), ("mean", "shared")):
+        choose(widget, how)
+        for letter, key in (("A", giver), ("B", apple)):
+            wanted = figures.get(f"world.{before}.{letter.lower()}").value
+            assert number(widget, f"weight.{letter}.{key}") == pytest.approx(wanted / 100)
+        assert number(widget, "kept") == (8 if how == "own" else 4)
+    found = world.load()
+    choose(widget, "first")
+    assert number(widget, "moved.A") == 0
+    q, k = found.q[gave, 2:], found.k[: gave + 1, :2]
+    wanted = world.softmax(q @ k.T / np.sqrt(2))
+    shown = [number(widget, f"weight.B.{at}") for at in range(gave + 1)]
+    np.testing.assert_allclose(shown, wanted, rtol=0, atol=SHOWN)
+    fetched = wanted @ found.v[: gave + 1, :2]
+    shown = [number(widget, f"fetched.B.{at}") for at in range(2)]
+    np.testing.assert_allclose(shown, fetched, rtol=0, atol=SHOWN)
+    moved = np.abs(wanted - found.weights(1)[gave, : gave + 1]).max()
+    assert number(widget, "moved.B") == pytest.approx(moved)

@@ -212,6 +212,13 @@ def test_code_is_taken_from_the_source() -> None:
     assert '"""' not in found.text
     short = excerpts.excerpt("attnscope.mechanisms.qk_clip:clip_factors", last=2).text
     assert len(short.splitlines()) == 4
+    long = excerpts.excerpt("attnscope.mechanisms.grouped:grouped_attention", last=2).text
+    assert long.splitlines()[0] == "def grouped_attention("
+    assert [line.strip() for line in long.splitlines()[-4:]] == [
+        ") -> torch.Tensor:", "# …", "heads.append(scores.softmax(-1) @ v[:, g])",
+        "return torch.stack(heads, 1)",
+    ]  # fmt: skip
+    excerpts.highlight(long)  # which reads it as Python
     with pytest.raises(ValueError, match=r"has \d+ lines; show one of at most"):
         excerpts.excerpt("attnscope.lessons.world:World")
 

@@ -1,4 +1,4 @@
-"""What the widgets of caches and costs compute is what Python computes, and PyTorch with it."""
+"""What widgets of caches, costs and shared heads compute is what Python and PyTorch compute."""
 
 from __future__ import annotations
 
@@ -7,12 +7,14 @@ import pytest
 import torch
 from test_twins import node, same
 
-from attnscope.lessons import twins_cache
+from attnscope.core.heads import split_heads
+from attnscope.lessons import figures, twins_cache
 from attnscope.lessons.experiments import cache as experiment
 from attnscope.lessons.figures import loops
 from attnscope.lessons.figures.configs import model
 from attnscope.lessons.site.widgets import WIDGETS
 from attnscope.lessons.world import load
+from attnscope.mechanisms.grouped import grouped_attention, pool_heads
 from attnscope.plan.devices import DEVICES
 from attnscope.plan.what_if import with_heads
 
@@ -111,3 +113,35 @@ def test_what_a_device_waits_for() -> None:
         assert same(found[0]["seconds"], 1e9 / device.bandwidth)
         assert same(found[1]["seconds"], 1e13 / device.peak)
     assert node("cost.js", [("divisors", [24])]) == [[1, 2, 3, 4, 6, 8, 12, 24]]
+
+
+@pytest.mark.parametrize("how", ["own", "mean", "first", "last"])
+def test_shared_heads_are_those_of_the_mechanism(how: str) -> None:
+    """A layer whose projections are pooled by the mechanism, and PyTorch's own attention on it."""
+    found, given = load(), WIDGETS["share"]("en")
+    heads, tokens = found.heads, torch.tensor(found.embeddings)
+    width = found.w_q.shape[1] // heads
+
+    def projected(weight: np.ndarray, *, pool: bool) -> torch.Tensor:
+        w = torch.tensor(weight).T
+        if pool and how == "mean":
+            w = pool_heads(w, heads=heads, groups=1)
+        elif pool and how != "own":
+            w = w[:width] if how == "first" else w[-width:]
+        return split_heads((tokens @ w.T)[None], width)
+
+    q, k, v = (projected(w, pool=w is not found.w_q) for w in (found.w_q, found.w_k, found.w_v))
+    [ours] = node("share.js", [("shared", [given, how])])
+    wanted = torch.nn.functional.scaled_dot_product_attention(
+        q, k, v, is_causal=True, enable_gqa=True
+    )
+    assert same(ours["outputs"], wanted[0].numpy())
+    assert same(ours["outputs"], grouped_attention(q, k, v, impl="reference")[0].numpy())
+    eye = torch.eye(len(tokens), dtype=torch.float64).expand(1, k.shape[1], -1, -1)
+    weights = grouped_attention(q, k, eye, impl="reference")[0]
+    assert same(ours["weights"], weights.numpy())
+    if how == "mean":
+        at = found.index("给了")
+        for letter, head, key in (("a", 0, "小明"), ("b", 1, "苹果")):
+            share = 100 * float(weights[head, at, found.index(key)])
+            assert figures.get(f"world.shared.{letter}").value == pytest.approx(share, rel=1e-12)

@@ -46,7 +46,7 @@ def excerpt(target: str, *, last: int = 0) -> Excerpt:
     """The source of `module:name` or `module:Class.method`.
 
     Args:
-        last: show the first line and this many last ones, with … for what lies between; 0 for all.
+        last: show the signature and this many last lines, … for what lies between; 0 for all.
 
     Raises:
         ValueError: there is no such module or name, or it is too long to read beside a formula.
@@ -70,8 +70,9 @@ def excerpt(target: str, *, last: int = 0) -> Excerpt:
     if body and ast.get_docstring(node, clean=False) is not None:  # type: ignore[arg-type]
         said = body[0]
         kept = [at for at in kept if not said.lineno <= at <= said.end_lineno]
-    if 0 < last < len(kept) - 1:
-        kept = [kept[0], 0, *kept[-last:]]
+    head = [at for at in kept if at < (body[0].lineno if body else first + 1)]
+    if 0 < last < len(kept) - len(head):
+        kept = [*head, 0, *kept[-last:]]
     if len(kept) > MOST:
         raise ValueError(f"{target} has {len(kept)} lines; show one of at most {MOST}.")
     indent = " " * (node.col_offset + 4)

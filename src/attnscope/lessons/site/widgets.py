@@ -114,5 +114,7 @@ WIDGETS: Final[dict[str, Data]] = {
     "lid": nothing,
     "lookup": nothing,
     "clipping": nothing,
+    "groups": costs,
+    "share": teaching,
 }
 """Every widget, with how its data is come by."""

@@ -6,6 +6,7 @@ import { mountBytes } from "./bytes.js";
 import { mountExact } from "./exact.js";
 import { mountFeeding } from "./feeding.js";
 import { mountForms } from "./forms.js";
+import { mountGroups } from "./groups.js";
 import { mountGrowth } from "./growth.js";
 import { mountHide } from "./hide.js";
 import { mountClipping, mountLid } from "./holds.js";
@@ -19,6 +20,7 @@ import { mountProperties } from "./properties.js";
 import { mountRoof } from "./roof.js";
 import { mountRules } from "./rules.js";
 import { mountRuns } from "./runs.js";
+import { mountShare } from "./share.js";
 import { mountSpread } from "./spread.js";
 import { mountSqueeze } from "./squeeze.js";
 import { mountStill } from "./still.js";
@@ -63,4 +65,6 @@ export const WIDGETS = {
   lid: mountLid,
   lookup: mountLookup,
   clipping: mountClipping,
+  groups: mountGroups,
+  share: mountShare,
 };
