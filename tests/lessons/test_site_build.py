@@ -218,7 +218,8 @@ def test_code_is_taken_from_the_source() -> None:
         ") -> torch.Tensor:", "# …", "heads.append(scores.softmax(-1) @ v[:, g])",
         "return torch.stack(heads, 1)",
     ]  # fmt: skip
-    excerpts.highlight(long)  # which reads it as Python
+    with pytest.raises(ValueError, match="no Python by themselves"):
+        excerpts.highlight(long)
     with pytest.raises(ValueError, match=r"has \d+ lines; show one of at most"):
         excerpts.excerpt("attnscope.lessons.world:World")
 

@@ -159,6 +159,9 @@ def _inside(node: ast.AST, name: str, target: str) -> ast.AST:
 def highlight(text: str) -> str:
     """Python as HTML with its comments, strings and keywords marked.
 
+    Raises:
+        ValueError: lines were left out so that the rest is no Python.
+
     >>> highlight("return 1  # one")
     '<span class="word">return</span> 1  <span class="remark"># one</span>'
     """
@@ -167,7 +170,12 @@ def highlight(text: str) -> str:
     for line in lines:
         starts.append(starts[-1] + len(line))
     parts, at = [], 0
-    for token in tokenize.generate_tokens(io.StringIO(text).readline):
+    try:
+        tokens = list(tokenize.generate_tokens(io.StringIO(text).readline))
+    except (tokenize.TokenError, IndentationError) as error:
+        said = f"these lines are no Python by themselves ({error}); show more of them."
+        raise ValueError(said) from None
+    for token in tokens:
         kind = {tokenize.COMMENT: "remark", tokenize.STRING: "string"}.get(token.type)
         if token.type == tokenize.NAME and keyword.iskeyword(token.string):
             kind = "word"

@@ -46,13 +46,14 @@ def code(block: Block, page: Page) -> str:
         found = source_code.excerpt(
             word(block, "module:name"), last=int(block.options.get("last", "0"))
         )
+        marked = source_code.highlight(found.text)
     except ValueError as error:
         raise block.place.error(str(error)) from None
     inside = draw(block.children, page)
     return (
         f'<figure class="code"><figcaption>{page.say("code")} '
         f"<code>{escape(found.path)}:{found.first}</code></figcaption>"
-        f"<pre><code>{source_code.highlight(found.text)}</code></pre>{inside}</figure>"
+        f"<pre><code>{marked}</code></pre>{inside}</figure>"
     )
 
 
