@@ -45,6 +45,19 @@ def test_the_leak_that_is_kept_is_what_runs() -> None:
     assert min(now["leaky_prefix"], kept["leaky_prefix"]) > 2 * kept["guess"]
 
 
+def test_the_sink_that_is_kept_is_what_runs() -> None:
+    """What no training goes into to the last digits; what was learned says the same."""
+    kept, now = records.recorded()["sink"], EXPERIMENTS["sink"]().to_dict()
+    learned = {name for name in kept if name.startswith("learned_")}
+    for name in kept.keys() - learned:
+        assert differences(kept[name], now[name], 1e-12, name) == []
+    for found in (kept, now):
+        error, still = found["learned_error"], found["learned_still"]
+        assert max(error["sink"], error["gate"]) < error["plain"] / 3
+        assert max(still["sink"], still["gate"]) < still["plain"] / 2
+    assert differences(kept["learned_error"], now["learned_error"], 0.02) == []
+
+
 def test_pages_take_kept_records() -> None:
     assert values.experiment("leak") is records.recorded()["leak"]
     assert set(records.KEPT) == records.recorded().keys()

@@ -17,7 +17,7 @@ from typing import Any, Final
 
 from attnscope.lessons.experiments import EXPERIMENTS
 
-KEPT: Final = ("variance", "leak")
+KEPT: Final = ("variance", "leak", "sink")
 """Experiments of seconds to a minute; those of several minutes are not on any page."""
 PATH: Final = Path(__file__).parent / "data" / "experiments.json"
 

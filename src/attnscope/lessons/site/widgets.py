@@ -81,6 +81,11 @@ def runs(language: str) -> dict[str, Any]:
     return values.experiment("training")
 
 
+def jobs(language: str) -> dict[str, Any]:
+    """The teaching world, and how near one row of weights can come to two values."""
+    return {**teaching(language), "nearest": values.experiment("convex")["nearest_distance"]}
+
+
 WIDGETS: Final[dict[str, Data]] = {
     "angle": nothing,
     "cosine": teaching,
@@ -116,5 +121,8 @@ WIDGETS: Final[dict[str, Data]] = {
     "clipping": nothing,
     "groups": costs,
     "share": teaching,
+    "jobs": jobs,
+    "widths": nothing,
+    "nothing": teaching,
 }
 """Every widget, with how its data is come by."""

@@ -8,6 +8,7 @@ import { mountFeeding } from "./feeding.js";
 import { mountForms } from "./forms.js";
 import { mountGroups } from "./groups.js";
 import { mountGrowth } from "./growth.js";
+import { mountJobs, mountNothing, mountWidths } from "./heads.js";
 import { mountHide } from "./hide.js";
 import { mountClipping, mountLid } from "./holds.js";
 import { mountJacobian } from "./jacobian.js";
@@ -67,4 +68,7 @@ export const WIDGETS = {
   clipping: mountClipping,
   groups: mountGroups,
   share: mountShare,
+  jobs: mountJobs,
+  widths: mountWidths,
+  nothing: mountNothing,
 };

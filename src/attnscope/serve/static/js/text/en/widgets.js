@@ -2,6 +2,7 @@
 /** The words of the course's widgets, in English. */
 
 import { enLatent } from "./latent.js";
+import { enHeads } from "./heads.js";
 import { enPlaces } from "./places.js";
 import { enDecoding } from "./decoding.js";
 import { enStability } from "./stability.js";
@@ -147,4 +148,5 @@ export const enWidgets = {
   ...enPlaces,
   ...enDecoding,
   ...enStability,
+  ...enHeads,
 };

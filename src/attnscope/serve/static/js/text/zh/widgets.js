@@ -2,6 +2,7 @@
 /** The words of the course's widgets, in Chinese. */
 
 import { zhLatent } from "./latent.js";
+import { zhHeads } from "./heads.js";
 import { zhPlaces } from "./places.js";
 import { zhDecoding } from "./decoding.js";
 import { zhStability } from "./stability.js";
@@ -147,4 +148,5 @@ export const zhWidgets = {
   ...zhPlaces,
   ...zhDecoding,
   ...zhStability,
+  ...zhHeads,
 };
