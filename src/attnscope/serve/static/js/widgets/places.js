@@ -159,7 +159,7 @@ function path(length, degrees) {
 
 const WIDTH = 64;
 const COUNT = 65;
-const CHART = { width: 560, height: 200, left: 44, foot: 22 };
+const CHART = { width: 560, height: 200, top: 14, left: 46, right: 16, foot: 30 };
 
 /**
  * One random query and key: the score against their distance, at two places of a text.
@@ -175,16 +175,16 @@ export function mountFar(place, _options, _data, t) {
   const ends = [1, 0, -1].map(() => h("svg:text", { "text-anchor": "end", x: CHART.left - 6 }));
   const facts = outputsOf(["here", "there", "apart"]);
   const verdict = h("p", { class: "verdict", "aria-live": "polite", data: { name: "verdict" } });
-  const right = CHART.width - 8;
+  const right = CHART.width - CHART.right;
   const x = (/** @type {number} */ distance) => CHART.left + (distance / (COUNT - 1)) * (right - CHART.left);
   function update() {
     const about = { rotary: state.rotary, theta: 10000, way: state.way, count: COUNT };
     const [here, there] = [0, state.start].map((start) => scoresByDistance(state.seed, WIDTH, { ...about, start }));
     const edge = 10 * Math.ceil(Math.max(...here.map(Math.abs), ...there.map(Math.abs), 1) / 10);
-    const y = (/** @type {number} */ score) => CHART.height * (0.5 - score / (2 * edge)) + 6;
+    const y = (/** @type {number} */ score) => CHART.height * (0.5 - score / (2 * edge)) + CHART.top;
     [here, there].forEach((scores, which) =>
       lines[which].setAttribute("d", scores.map((one, at) => `${at ? "L" : "M"}${x(at).toFixed(1)} ${y(one).toFixed(1)}`).join("")));
-    mark.setAttribute("d", `M${x(state.distance).toFixed(1)} 6V${CHART.height + 6}M${CHART.left} ${y(0)}H${right}`);
+    mark.setAttribute("d", `M${x(state.distance).toFixed(1)} ${CHART.top}V${CHART.height + CHART.top}M${CHART.left} ${y(0)}H${right}`);
     ends.forEach((one, at) => {
       one.textContent = signed((1 - at) * edge, 0);
       one.setAttribute("y", String(y((1 - at) * edge) + 4));
@@ -208,9 +208,9 @@ export function mountFar(place, _options, _data, t) {
     state.rotary = Number(rotary);
     update();
   }), control("seed", 1, 99), control("start", 0, 1000), control("distance", 0, COUNT - 1)),
-  h("svg:svg", { class: "plane chart", viewBox: `0 0 ${CHART.width} ${CHART.height + CHART.foot + 6}`, role: "img", "aria-label": t("places.far.picture") },
+  h("svg:svg", { class: "plane chart", viewBox: `0 0 ${CHART.width} ${CHART.top + CHART.height + CHART.foot}`, role: "img", "aria-label": t("places.far.picture") },
     mark, lines[1], lines[0], ends,
-    [0, 16, 32, 48, 64].map((one) => h("svg:text", { x: x(one), y: CHART.height + CHART.foot, "text-anchor": "middle" }, String(one)))),
+    [0, 16, 32, 48, 64].map((one) => h("svg:text", { x: x(one), y: CHART.top + CHART.height + CHART.foot - 6, "text-anchor": "middle" }, String(one)))),
   h("p", { class: "note" }, h("i", { class: "key law" }), t("places.far.key.here"), " ", h("i", { class: "key second" }), t("places.far.key.there")),
   list(t, ["here", "there", "apart"], facts), verdict);
   update();
