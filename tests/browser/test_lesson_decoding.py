@@ -107,6 +107,12 @@ def test_points_lie_under_the_roof_of_the_planner(page: Any, site: Path) -> None
     for id, name in (("prefill.flops", "prefill.flops"), ("prefill.bytes", "prefill.bytes"),
                      ("step.flops", "step.flops"), ("step.bytes", "step.bytes")):  # fmt: skip
         assert number(widget, name) == figures.get(f"cost.qwen38.{id}").value
+    choose(widget, "mha")  # the step and the weights are one point now
+    at = [widget.locator(".roof .spot").nth(which).get_attribute("d") for which in (1, 2)]
+    assert at[0] == at[1]
+    letters = widget.locator(".roof text").filter(has_text=re.compile("^[BC]$"))
+    boxes = [letters.nth(which).bounding_box() for which in range(2)]
+    assert abs(boxes[0]["y"] - boxes[1]["y"]) > boxes[0]["height"]
     assert number(widget, "ridge") == pytest.approx(figures.get("device.h100.ridge").value)
     for scheme, groups, device, power, batch in (
         ("mha", 24, "a100", 10, 3), ("mqa", 1, "rtx4090", 18, 512), ("gqa", 4, "b200", 4, 1),

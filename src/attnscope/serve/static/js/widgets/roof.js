@@ -116,7 +116,8 @@ function roof(t) {
       const [cx, cy] = [x(value), y(Math.max(2 ** Y[0], share(value)))];
       points[at].setAttribute("d", `M${cx - 5} ${cy}a5 5 0 1 0 10 0a5 5 0 1 0 -10 0z`);
       labels[at].setAttribute("x", String(cx));
-      labels[at].setAttribute("y", String(cy + 20));
+      // Two points may coincide; their letters must not.
+      labels[at].setAttribute("y", String(KINDS[at] === "weights" ? cy - 11 : cy + 20));
     });
   }
   return { element, update };
