@@ -16,7 +16,6 @@ Not here: what an engine reserves (engines/).
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
@@ -31,6 +30,7 @@ UNITS: Final = {
     "kib": 2**10, "mib": 2**20, "gib": 2**30, "tib": 2**40, "k": 2**10, "m": 2**20, "g": 2**30,
 }  # fmt: skip
 
+LETTERS: Final = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
 MOST_LETTERS: Final = 80
 """A number of bytes is written with fewer."""
 
@@ -44,11 +44,15 @@ def parse_bytes(text: str) -> int:
     >>> parse_bytes("141GB"), parse_bytes("1.5GiB")
     (141000000000, 1610612736)
     """
-    found = re.fullmatch(r"\s*([0-9]+)(\.[0-9]+)?\s*([a-zA-Z]*)\s*", str(text))
-    if found is None or found[3].lower() not in UNITS or len(str(text)) > MOST_LETTERS:
+    plain = str(text).strip()
+    digits = plain.rstrip(LETTERS).rstrip()
+    unit = plain[len(digits) :].strip().lower()
+    whole_part, point, part = digits.partition(".")
+    numbers = [whole_part, part] if point else [whole_part]
+    right = all(one.isascii() and one.isdecimal() for one in numbers)
+    if not right or unit not in UNITS or len(plain) > MOST_LETTERS:
         raise ValueError(f"bytes must look like 141GB, 80GiB or 1000000, got {text!r}.")
-    part = (found[2] or ".")[1:]
-    size = Fraction(int(found[1] + part), 10 ** len(part)) * UNITS[found[3].lower()]
+    size = Fraction(int(whole_part + part), 10 ** len(part)) * UNITS[unit]
     if size > 10**18:
         raise ValueError(f"bytes must be at most 10^18, got {text!r}.")
     return int(size)

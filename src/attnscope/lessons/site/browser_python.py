@@ -15,10 +15,8 @@ Not here: the page (planner.py), what is asked (attnscope.plan.page).
 
 from __future__ import annotations
 
-import inspect
 import json
-import json.decoder
-import json.scanner
+import sys
 from functools import cache
 from importlib import metadata, resources
 from pathlib import Path
@@ -112,10 +110,7 @@ def _modules(library: str) -> dict[str, list[Any]]:
     found: dict[str, list[Any]] = {name: whole[name] for name in STANDARD if name in whole}
     for file in sorted(Path(standins.__file__).parent.glob("*.py")):
         if file.stem != "__init__":
-            package = [1] if file.stem == "json" else []
-            found[file.stem] = [".py", file.read_text(encoding="utf-8"), [], *package]
-    for module in (json.decoder, json.scanner):
-        found[module.__name__] = [".py", inspect.getsource(module), []]
+            found[file.stem] = [".py", file.read_text(encoding="utf-8"), []]
     found["attnscope"] = [".py", "", [], 1]
     for part in PARTS:
         place = SOURCE / part
@@ -133,9 +128,8 @@ def _modules(library: str) -> dict[str, list[Any]]:
 
 
 def _files() -> dict[str, str]:
-    """The planner's data by path within its folder."""
+    """The planner's data by path within its folder, and the version of the Python that answers."""
     folder = SOURCE / "plan"
-    return {
-        file.relative_to(folder).as_posix(): file.read_text(encoding="utf-8")
-        for file in sorted((folder / "data").rglob("*.json"))
-    }
+    files = sorted((folder / "data").rglob("*.json"))
+    found = {one.relative_to(folder).as_posix(): one.read_text(encoding="utf-8") for one in files}
+    return {"python": f"{sys.version_info.major}.{sys.version_info.minor:02d}", **found}
