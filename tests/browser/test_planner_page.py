@@ -186,6 +186,7 @@ def test_the_page_fits_a_phone(page: Any, site: Path, language: str) -> None:
     assert page.locator(".plot svg").bounding_box()["width"] <= 360
 
 
+@pytest.mark.slow
 def test_fields_change_the_answer_and_the_address_holds_it(page: Any, site: Path) -> None:
     opened(page, site)
     page.locator("select[data-field=model]").select_option("gemma-3-27b")
@@ -212,6 +213,7 @@ def test_fields_change_the_answer_and_the_address_holds_it(page: Any, site: Path
     check_shown(page, wanted)
 
 
+@pytest.mark.slow
 def test_a_config_is_pasted_dropped_and_chosen(page: Any, site: Path, tmp_path: Path) -> None:
     opened(page, site)
     page.locator("select[data-field=model]").select_option("…")
@@ -249,6 +251,7 @@ def test_a_config_is_pasted_dropped_and_chosen(page: Any, site: Path, tmp_path: 
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("language", ["en", "zh"])
 def test_what_is_wrong_is_the_planners_own_sentence(page: Any, site: Path, language: str) -> None:
     opened(page, site, language)
