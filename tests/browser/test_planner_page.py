@@ -144,6 +144,8 @@ def questions() -> list[dict[str, Any]]:
 
 @pytest.mark.slow
 def test_the_pages_python_answers_as_python_does(page: Any, site: Path) -> None:
+    requests: list[str] = []
+    page.context.on("request", lambda one: requests.append(one.url))
     opened(page, site)
     page.set_default_timeout(600_000)
     asked = [json.dumps(one) for one in questions()]
@@ -155,6 +157,10 @@ def test_the_pages_python_answers_as_python_does(page: Any, site: Path) -> None:
         if answer.startswith("FAILED") or json.loads(answer) != wanted:
             differ[question[:200]] = answer[:300] + " <> " + json.dumps(wanted)[:300]
     assert differ == {}
+    assert any(one.endswith("planner-python.js") for one in requests)
+    assert [
+        one for one in requests if not one.startswith(("file:", "blob:", "about:", "data:"))
+    ] == []
     # The comparison can fail: another context is another answer.
     assert json.loads(answers[0]) != said(model=json.loads(asked[0])["model"], context=32769)
     page.expected_errors()  # Brython writes what its interpreter raises to the console

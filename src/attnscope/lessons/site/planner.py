@@ -67,6 +67,7 @@ def planner_page(language: str, frame: Frame, *, served: bool) -> str:
     data: dict[str, Any] = {
         "language": language,
         "page": "planner",
+        "widgets": [],
         "known": {
             "builtIn": built_in_names(),
             "devices": list(DEVICES),
