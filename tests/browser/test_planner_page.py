@@ -7,7 +7,9 @@ answers, so every number, text and formula on the page is the planner's.
 from __future__ import annotations
 
 import json
+import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -353,6 +355,30 @@ def test_the_plot_draws_a_line_for_each_scheme_and_takes_a_context(page: Any, si
     context = int(page.locator("input[data-field=context]").input_value())
     assert 100 < context < 10_000
     check_shown(page, said(context=context))
+
+
+@pytest.fixture(scope="module")
+def course_address() -> Iterator[str]:
+    command = [sys.executable, "-m", "attnscope", "lessons", "--no-open"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        yield process.stdout.readline().strip()
+        process.terminate()
+        assert process.wait(30) == 0
+
+
+@pytest.mark.slow
+def test_behind_the_server_the_server_answers(page: Any, course_address: str) -> None:
+    page.goto(f"{course_address}zh/planner.html#v=gpt-oss-20b")
+    page.wait_for_selector(".headline >> nth=1")
+    check_shown(page, said(versus={"name": "gpt-oss-20b"}))
+    page.locator("select[data-field=dtype]").select_option("int4")
+    settled(page)
+    check_shown(page, said(versus={"name": "gpt-oss-20b"}, kv_dtype="int4"))
+    page.locator("input[data-field=batch]").fill("0")
+    settled(page)
+    assert page.locator(".error").inner_text() == said(batch=0)["error"]["sentence"]
+    assert page.evaluate("typeof window.attnscopePlanner") == "undefined"
 
 
 def test_a_page_whose_python_is_missing_names_the_ways_out(

@@ -35,7 +35,6 @@ from attnscope.plan.page_numbers import Numbers
 from attnscope.plan.read import from_config
 from attnscope.plan.report import Asked, default_context, report, weights_unknown
 from attnscope.plan.texts import lengths, tokens_text
-from attnscope.plan.what_if import schemes
 
 SCHEMA: Final = "attnscope.plan.page/1"
 SAFE: Final = 2**53 - 1
@@ -135,7 +134,8 @@ def answer(question: Question) -> dict[str, Any]:
         second = _read("versus", question.versus, question.assume_full)
     asked, device = _asked(question, first)
     models = [(first, asked), *([(second, _asked_of_second(asked))] if second else [])]
-    parts = [_model_part(one, its, device) for one, its in models]
+    every = [_numbers(one, its) for one, its in models]
+    parts = [_model_part(one, device) for one in every]
     return {
         "asked": {
             "context": asked.context,
@@ -147,7 +147,7 @@ def answer(question: Question) -> dict[str, Any]:
             "device": None if device is None else device.name,
         },
         "models": parts,
-        "picture": _picture(models, parts),
+        "picture": _picture(every, parts),
     }
 
 
@@ -214,12 +214,16 @@ def _asked_of_second(asked: Asked) -> Asked:
     return replace(asked, weights=0 if asked.weights == 0 else None)
 
 
-def _model_part(model: Model, asked: Asked, device: Device | None) -> dict[str, Any]:
+def _numbers(model: Model, asked: Asked) -> Numbers:
+    """A model's numbers; where its weights are not known, what fits is not asked."""
+    known = weights_unknown(model, asked) is None
+    said = report(model, asked if known else replace(asked, budget=None))
+    return Numbers(model, asked, said)
+
+
+def _model_part(numbers: Numbers, device: Device | None) -> dict[str, Any]:
     """One model: who it is, and its numbers by the parts of the page."""
-    unknown = weights_unknown(model, asked)
-    numbers = Numbers(
-        model, asked, report(model, replace(asked, budget=None) if unknown else asked)
-    )
+    model = numbers.model
     said = numbers.said
     return {
         "name": model.name,
@@ -232,7 +236,7 @@ def _model_part(model: Model, asked: Asked, device: Device | None) -> dict[str, 
         "kv_dtype": said["kv_dtype"],
         "cache": numbers.cache(),
         "weights": numbers.weights(),
-        "weights_unknown": unknown,
+        "weights_unknown": weights_unknown(model, numbers.asked),
         "fit": numbers.fit(),
         "schemes": numbers.schemes(),
         "groups": numbers.groups(),
@@ -246,20 +250,17 @@ def _model_part(model: Model, asked: Asked, device: Device | None) -> dict[str, 
     }
 
 
-def _picture(models: list[tuple[Model, Asked]], parts: list[dict[str, Any]]) -> dict[str, Any]:
+def _picture(every: list[Numbers], parts: list[dict[str, Any]]) -> dict[str, Any]:
     """The lines of the plot: every scheme of the first model, and the second as it is.
 
     Returns:
         lengths and, for each line, `sizes` of the whole batch at them; `rooms`, what the weights of
         each model leave of the room; the bytes of the axis as powers of two, with their texts.
     """
-    asked = models[0][1]
-    most = max(asked.context, 1024, *(one.context_limit or 0 for one, _ in models))
-    rows = schemes(
-        models[0][0], context=asked.context, kv_dtype=asked.kv_dtype, groups=asked.groups
-    )
-    curves = [(row.scheme, row.model, 0) for row in rows]
-    curves += [(one.name, one, at) for at, (one, _) in enumerate(models) if at]
+    asked = every[0].asked
+    most = max(asked.context, 1024, *(one.model.context_limit or 0 for one in every))
+    curves = [(row.scheme, row.model, 0) for row in every[0].rows()]
+    curves += [(one.model.name, one.model, at) for at, one in enumerate(every) if at]
     bends = {n for _, one, _ in curves for n in corners(one) if n <= most}
     at = sorted({*lengths(most, POINTS), *bends, asked.context})
     rooms = [_left(part, asked.budget) for part in parts]

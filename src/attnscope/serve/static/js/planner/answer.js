@@ -22,6 +22,12 @@ import { count } from "../parts/numbers.js";
  * @typedef {{t: Say, show: Show}} Tools
  */
 
+/** The rows of the table of FLOPs, as far as a model has them. */
+const FLOPS = [
+  "prefill", "prefill_dense", "decode_step", "decode_expanded", "decode_reexpansion", "indexer_prefill",
+  "indexer_decode", "recurrence_prefill", "recurrence_decode", "decode_bytes", "intensity",
+];
+
 /**
  * @param {Answer} answer
  * @param {Tools} tools
@@ -164,23 +170,24 @@ function formats(models, { t, show }) {
 
 /** @param {Answer} answer @param {Tools} tools */
 function flops({ models, asked }, { t, show }) {
-  const whats = [...new Set(models.flatMap((one) => one.flops.map(({ what }) => what)))];
+  const there = new Set(models.flatMap((one) => one.flops.map(({ what }) => what)));
+  const whats = FLOPS.filter((one) => there.has(one));
   const rows = whats.map((what) => [
     t(`planner.flops.${what}`),
     ...models.flatMap((model, at) => {
       const found = model.flops.find((one) => one.what === what);
       if (!found) return ["–", ""];
       const { number } = found;
-      return [show(t(`planner.flops.${what}`), number, { name: `flops.${what}.${at}` }), number.text === number.exact ? "" : number.text];
+      return [show(t(`planner.flops.${what}`), number, { name: `flops.${what}.${at}` }), number.exact.startsWith(number.text) ? "" : number.text];
     }),
   ]);
   const made = table(t("planner.flops"), [t("planner.flops.of", { tokens: count(asked.context) }), ...models.flatMap((one) => [models.length > 1 ? one.name : "FLOPs", ""])], rows);
   const bounds = models.map((model, at) => {
     if (!model.device || !asked.device) return null;
     return h("p", { class: "note" }, models.length > 1 ? `${model.name}: ` : null, `${asked.device}: `,
-      t("planner.ridge"), " ", show(t("planner.ridge"), model.device.ridge, { name: `ridge.${at}` }), ". ",
-      t(`planner.bound.${model.device.bound}`), " ",
-      t("planner.reads"), " ", show(t("planner.reads"), model.device.reads, { name: `reads.${at}` }), ".");
+      t("planner.ridge"), " ", show(t("planner.ridge"), model.device.ridge, { name: `ridge.${at}` }), t("planner.stop"),
+      t(`planner.bound.${model.device.bound}`), t("planner.stop"),
+      t("planner.reads"), " ", show(t("planner.reads"), model.device.reads, { name: `reads.${at}` }), t("planner.stop"));
   });
   return h("div", null, made, bounds);
 }

@@ -13,7 +13,7 @@ import { fill, h } from "../parts/dom.js";
 
 /** @typedef {import("./types.js").Picture} Picture */
 
-export const DASHES = ["", "8 3", "2 3", "10 3 2 3", "5 2", "1 2", "12 4", "3 6"];
+export const DASHES = ["", "8 3", "2 3", "10 3 2 3", "5 2", "14 3 3 3", "12 4", "3 5"];
 const LEFT = 64;
 const RIGHT = 14;
 const TOP = 12;

@@ -86,9 +86,10 @@ export const enPlanner = {
   "planner.flops.recurrence_decode": "Recurrences, decode step",
   "planner.flops.decode_bytes": "Cache read by a decode step",
   "planner.flops.intensity": "FLOPs for each of these bytes",
+  "planner.stop": ". ",
   "planner.ridge": "ridge point",
-  "planner.bound.memory": "Attention's decode step waits for memory.",
-  "planner.bound.arithmetic": "Attention's decode step waits for arithmetic.",
+  "planner.bound.memory": "Attention's decode step waits for memory",
+  "planner.bound.arithmetic": "Attention's decode step waits for arithmetic",
   "planner.reads": "Reading the cache takes",
   "planner.notes": "Notes",
 };

@@ -86,9 +86,10 @@ export const zhPlanner = {
   "planner.flops.recurrence_decode": "递推，解码一步",
   "planner.flops.decode_bytes": "解码一步要读的缓存",
   "planner.flops.intensity": "每读一字节做的 FLOPs",
+  "planner.stop": "。",
   "planner.ridge": "平衡点",
-  "planner.bound.memory": "注意力的解码一步受限于显存带宽。",
-  "planner.bound.arithmetic": "注意力的解码一步受限于算力。",
+  "planner.bound.memory": "注意力的解码一步受限于显存带宽",
+  "planner.bound.arithmetic": "注意力的解码一步受限于算力",
   "planner.reads": "读一遍缓存要",
   "planner.notes": "说明",
 };
