@@ -98,7 +98,9 @@ def test_bytes_are_the_figures(page: Any, site: Path) -> None:
         assert number(one, f"bytes.{at}") == per_token * 2**20
     assert number(one, "bytes.1") == figures.get("kv.ds67b.gqa.total").value
     assert number(one, "bytes.4") == figures.get("kv.glm53.all.total").value
+    line = one.locator("path.limit").get_attribute("d")
     move(one, "memory", 92)
+    assert one.locator("path.limit").get_attribute("d") != line
     assert number(one, "fits.4") == 0
     move(one, "memory", 96)
     assert number(one, "fits.4") == 1

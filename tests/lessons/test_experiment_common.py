@@ -27,6 +27,7 @@ SMALL = {
     "sink": {"steps": 3},
     "cache": {"length": 12},
     "latent": {"distances": (0, 5), "pairs": 20},
+    "memory": {"counts": (1, 5), "trials": 20},
     "training": {
         "variants": (Variant("plain", 1e-3), Variant("clip", 1e-1, clip=5.0)),
         "head_width": 8, "steps": 12, "seeds": 2,

@@ -13,6 +13,7 @@ same seed gives the same numbers; `python -m attnscope.lessons.experiments.<name
     sink       a row with nothing to look for, and two ways not to fetch
     cache      what is computed twice without a cache; which bits are the same with one
     latent     a latent of few numbers for keys and values; a rotation in its way
+    memory     what a table of fixed size gives back after more and more pairs
     training   learning with and without 1 / sqrt(d), and with logits that grow
     sweep      the same claim at several widths and learning rates
 
@@ -39,6 +40,7 @@ NAMES: Final[tuple[str, ...]] = (
     "sink",
     "cache",
     "latent",
+    "memory",
     "training",
     "sweep",
 )

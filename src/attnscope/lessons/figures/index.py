@@ -70,6 +70,11 @@ TOPICS: Final[dict[str, tuple[str, str, tuple[str, ...]]]] = {
         "潜向量：顶替什么，两种读法各算多少",
         ("mla",),
     ),
+    "linear": (
+        "States, choices and entries, layer by layer",
+        "状态、挑选与条目，逐层来看",
+        ("linear",),
+    ),
     "stability": (
         "Holding scores that grow in training",
         "怎样按住训练中长大的分数",

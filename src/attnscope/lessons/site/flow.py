@@ -101,6 +101,7 @@ def steps(lesson: int = HEADS) -> tuple[Step, ...]:
     ['5 × 4', '2 × 5 × 2']
     """
     small, real = _small(world.load().heads if lesson >= HEADS else 1), _real()
+    latent, state, choice = _others()
 
     def step(
         id: str, lesson: int, titles: tuple[str, str], says: tuple[str, str],
@@ -120,7 +121,8 @@ def steps(lesson: int = HEADS) -> tuple[Step, ...]:
              ("three projections of every row", "每一行做三种投影"),
              lambda s: _each(s, s.heads, s.tokens, s.width),
              lambda s: s.model * s.width * (s.heads + 2 * s.kv_heads)),
-        *_later(),
+        latent,
+        state,
         step("qk_norm", 12, ("QK-norm", "QK-Norm"),
              ("give every q and k the same length", "把每个 q、k 缩放到同样长"),
              lambda s: _each(s, s.heads, s.tokens, s.width),
@@ -136,6 +138,7 @@ def steps(lesson: int = HEADS) -> tuple[Step, ...]:
              ("query heads that read the same key head", "几个 query 头读同一份 k、v"),
              lambda s: _shape(s.kv_heads, s.heads // s.kv_heads, s.tokens, s.width)
              if s.kv_heads > 1 else _shape(s.tokens, s.width)),
+        choice,
         step("scores", 2, ("Scores q·k", "分数 q·k"),
              ("every query with every key", "每个 query 与每个 key"),
              lambda s: _each(s, s.heads, s.tokens, s.tokens)),
@@ -162,22 +165,44 @@ def steps(lesson: int = HEADS) -> tuple[Step, ...]:
     )  # fmt: skip
 
 
-def _later() -> tuple[Step, ...]:
-    """What takes the place of keys and values: other real models have it, and are named."""
+def _others() -> tuple[Step, Step, Step]:
+    """What other layers have in the place of a step: a latent, a state, a choice of keys."""
     from attnscope.lessons.experiments.latent import run
-    from attnscope.lessons.figures import latents
+    from attnscope.lessons.figures import latents, linear
 
-    sizes, wide = latents.sizes(latents.V2), model(latents.V2).width
-    found = world.load()
-    small, made = run(pairs=1).rank, 2 * found.w_k.shape[1]
-    heads = latents.heads(latents.V2)
+    found, anchor = world.load(), model(REAL)
+    mla, v2 = latents.sizes(latents.V2), latents.V2
+    tokens, features, width = len(found.tokens), len(found.features), found.w_k.shape[1]
+    short, up = run(pairs=1).rank, latents.heads(v2) * (mla.nope + mla.v)
+    part = width // found.heads
+    heads, key, value = (
+        int(str(anchor.fields[f"linear_{one}"]))
+        for one in ("num_value_heads", "key_head_dim", "value_head_dim")
+    )
+    index, glm = linear.indexer(linear.GLM), model(linear.GLM)
+    scan = int(str(glm.fields["q_lora_rank"])) * index.heads * index.width
+    scan += glm.width * (index.width + index.heads) + 2 * index.width
     return (
         Step(
             "latent", 10, {"en": "One latent (MLA)", "zh": "一个潜向量（MLA）"},
             {"en": "in place of k and v; DeepSeek-V2 has it, Qwen3.8 does not",
              "zh": "代替 k 和 v；DeepSeek-V2 有，Qwen3.8 没有"},
-            _shape(len(found.tokens), small), _shape("T", sizes.rank + sizes.rope),
-            len(found.features) * small + small * made,
-            wide * (sizes.rank + sizes.rope) + sizes.rank * heads * (sizes.nope + sizes.v),
+            _shape(tokens, short), _shape("T", mla.rank + mla.rope),
+            features * short + short * 2 * width,
+            model(v2).width * (mla.rank + mla.rope) + mla.rank * up,
+        ),
+        Step(
+            "state", 11, {"en": "Or a state", "zh": "或者一份状态"},
+            {"en": "a table in place of k and v, in most layers of Qwen3.8; each token decides how "
+             "much fades and is corrected",
+             "zh": "一张表代替 k 和 v，Qwen3.8 的大多数层如此；淡忘、改正多少由 token 定"},
+            _shape(found.heads, part, part), _shape(heads, key, value), 2 * features * found.heads,
+            2 * heads * anchor.width,
+        ),
+        Step(
+            "choice", 11, {"en": "Or a choice", "zh": "或者先挑"},
+            {"en": "an indexer chooses whom to score; GLM-5.3 has it, Qwen3.8 does not",
+             "zh": "索引器先挑出要给谁打分；GLM-5.3 有，Qwen3.8 没有"},
+            _shape(tokens, min(index.topk, tokens)), _shape("T", index.topk), 0, scan,
         ),
     )  # fmt: skip

@@ -23,13 +23,15 @@ from typing import Final
 TOKEN: Final = re.compile(r"\\[A-Za-z]+|\\[\\{},;! ]|\d+(?:[.,]\d+)*|\s+|.", re.DOTALL)
 
 LETTERS: Final = {
-    "alpha": "α", "gamma": "γ", "delta": "δ", "epsilon": "ε", "theta": "θ", "lambda": "λ",
-    "mu": "μ", "sigma": "σ", "tau": "τ", "Delta": "Δ", "infty": "∞", "ell": "ℓ", "partial": "∂",
+    "alpha": "α", "beta": "β", "gamma": "γ", "delta": "δ", "epsilon": "ε", "theta": "θ",
+    "lambda": "λ", "mu": "μ", "phi": "φ", "sigma": "σ", "tau": "τ", "Delta": "Δ", "infty": "∞",
+    "ell": "ℓ", "partial": "∂",
 }  # fmt: skip
 SIGNS: Final = {
     "cdot": "·", "times": "×", "div": "÷", "pm": "±", "le": "≤", "ge": "≥", "ne": "≠",
-    "approx": "≈", "in": "∈", "to": "→", "iff": "⇔", "dots": "…", "odot": "⊙", "lfloor": "⌊",
-    "rfloor": "⌋", "prime": "′", "top": "⊤", "Rightarrow": "⇒", "propto": "∝", "ll": "≪",
+    "approx": "≈", "in": "∈", "to": "→", "iff": "⇔", "dots": "…", "leftarrow": "←",
+    "odot": "⊙", "lfloor": "⌊", "rfloor": "⌋", "prime": "′", "top": "⊤",
+    "Rightarrow": "⇒", "propto": "∝", "ll": "≪",
 }  # fmt: skip
 LARGE: Final = {"sum": "∑", "prod": "∏"}
 WORDS: Final = (

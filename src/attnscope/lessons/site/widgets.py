@@ -124,5 +124,8 @@ WIDGETS: Final[dict[str, Data]] = {
     "jobs": jobs,
     "widths": nothing,
     "nothing": teaching,
+    "regroup": nothing,
+    "memory": nothing,
+    "sight": nothing,
 }
 """Every widget, with how its data is come by."""

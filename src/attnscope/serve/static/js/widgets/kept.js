@@ -41,6 +41,7 @@ export function mountKept(place, options, data, t) {
     const bytes = (/** @type {Keeper} */ one, /** @type {number} */ long) => state.requests * keptBytes(one.stores, long);
     plot.update(models.map((one) => Array.from({ length: LONGEST + 1 }, (_, at) => /** @type {const} */ ([at, Math.log2(bytes(one, 2 ** at))]))),
       state.power, models.map((one) => Math.log2(bytes(one, length))));
+    plot.bound(Math.log2(state.memory * GIB));
     tokens.show(length, count(length));
     models.forEach((one, at) => {
       const all = bytes(one, length);
@@ -66,7 +67,7 @@ export function mountKept(place, options, data, t) {
         update();
       }).element),
     plot.element,
-    h("p", { class: "fact" }, t("bytes.tokens"), " ", tokens.element),
+    h("p", { class: "fact" }, t("bytes.tokens"), " ", tokens.element, h("br", null), h("i", { class: "swatch limit", "aria-hidden": "true" }), t("kept.limit")),
     h("div", { class: "scrolling" }, h("table", { class: "kept" },
       h("thead", null, h("tr", null, h("th", null, t("kept.model")), ["now", "more", "fits"].map((key) => h("th", { scope: "col", class: "number" }, t(`kept.${key}`))))),
       h("tbody", null, models.map((one, at) => h("tr", null, h("th", { scope: "row" }, swatch(at), one.name),

@@ -29,13 +29,14 @@ export function linePlot({ label, x, y, xTicks, yTicks, xTitle, yTitle, count })
   };
   const paths = Array.from({ length: count }, (_, at) => h("svg:path", { class: `line line-${at}` }));
   const marker = h("svg:path", { class: "marker" });
+  const limit = h("svg:path", { class: "limit" });
   const dots = paths.map((_, at) => h("svg:circle", { class: `dot line-${at}`, r: 4, cx: -50, cy: -50 }));
   const side = h("svg:g", null);
   const element = h("svg:svg", { class: "line-plot", viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": label },
     h("svg:path", { class: "axis", d: `M${left} ${top}V${floor}H${width - right}` }),
     xTicks.map(([at, text]) => [h("svg:path", { class: "axis", d: `M${across(at)} ${floor}v4` }),
       h("svg:text", { x: across(at), y: floor + 17, "text-anchor": "middle" }, text)]),
-    side, marker, paths, dots,
+    side, limit, marker, paths, dots,
     h("svg:text", { x: (left + width - right) / 2, y: height - 3, "text-anchor": "middle" }, xTitle),
     h("svg:text", { x: 0, y: 0, transform: `translate(13 ${(top + floor) / 2}) rotate(-90)`, "text-anchor": "middle" }, yTitle));
   /** @param {Tick[]} ticks */
@@ -58,6 +59,10 @@ export function linePlot({ label, x, y, xTicks, yTicks, xTitle, yTitle, count })
         dots[which].setAttribute("cx", across(at).toFixed(1));
         dots[which].setAttribute("cy", up(value).toFixed(1));
       });
+    },
+    /** A level that lines may not pass. @param {number} at */
+    bound(at) {
+      limit.setAttribute("d", `M${left} ${up(at).toFixed(1)}H${width - right}`);
     },
     /** @param {[number, number]} range @param {Tick[]} ticks */
     rescale(range, ticks) {

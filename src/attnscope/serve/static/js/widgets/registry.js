@@ -14,14 +14,17 @@ import { mountClipping, mountLid } from "./holds.js";
 import { mountJacobian } from "./jacobian.js";
 import { mountKept } from "./kept.js";
 import { mountLookup } from "./lookup.js";
+import { mountMemory } from "./memory.js";
 import { mountMerge } from "./merge.js";
 import { mountMix } from "./mix.js";
 import { mountClocks, mountFar, mountMoved, mountOrder, mountTurn } from "./places.js";
 import { mountProperties } from "./properties.js";
 import { mountRoof } from "./roof.js";
+import { mountRegroup } from "./regroup.js";
 import { mountRules } from "./rules.js";
 import { mountRuns } from "./runs.js";
 import { mountShare } from "./share.js";
+import { mountSight } from "./sight.js";
 import { mountSpread } from "./spread.js";
 import { mountSqueeze } from "./squeeze.js";
 import { mountStill } from "./still.js";
@@ -71,4 +74,7 @@ export const WIDGETS = {
   jobs: mountJobs,
   widths: mountWidths,
   nothing: mountNothing,
+  regroup: mountRegroup,
+  memory: mountMemory,
+  sight: mountSight,
 };

@@ -43,6 +43,7 @@ export const enLatent = {
   "kept.axis.bytes": "bytes kept",
   "kept.requests": "Requests at a time",
   "kept.memory": "Memory for the cache, in GiB",
+  "kept.limit": "the memory: what lies above does not fit",
   "kept.model": "Model",
   "kept.now": "kept",
   "kept.more": "per further token",

@@ -6,6 +6,7 @@ import { enHeads } from "./heads.js";
 import { enPlaces } from "./places.js";
 import { enDecoding } from "./decoding.js";
 import { enStability } from "./stability.js";
+import { enLinear } from "./linear.js";
 
 /** @type {Record<string, import("../../i18n.js").Text>} */
 export const enWidgets = {
@@ -149,4 +150,5 @@ export const enWidgets = {
   ...enDecoding,
   ...enStability,
   ...enHeads,
+  ...enLinear,
 };

@@ -43,6 +43,7 @@ export const zhLatent = {
   "kept.axis.bytes": "存下的字节",
   "kept.requests": "同时几条请求",
   "kept.memory": "留给缓存的显存（GiB）",
+  "kept.limit": "显存：在它上面的放不下",
   "kept.model": "模型",
   "kept.now": "要存",
   "kept.more": "再多一个 token",

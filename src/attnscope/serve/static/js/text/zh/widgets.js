@@ -6,6 +6,7 @@ import { zhHeads } from "./heads.js";
 import { zhPlaces } from "./places.js";
 import { zhDecoding } from "./decoding.js";
 import { zhStability } from "./stability.js";
+import { zhLinear } from "./linear.js";
 
 /** @type {Record<string, import("../../i18n.js").Text>} */
 export const zhWidgets = {
@@ -149,4 +150,5 @@ export const zhWidgets = {
   ...zhDecoding,
   ...zhStability,
   ...zhHeads,
+  ...zhLinear,
 };
