@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from decoder_samples import Peer, sample_ids, small_config
+from decoder_samples import Peer, sample_ids, small_config, write
 from safetensors.torch import load_file, save_file
 from torch import nn
 
@@ -68,10 +68,17 @@ def test_every_product_of_a_row_is_the_quick_one(folder_of: Folders, variant: st
     assert not any(part.training for part in decoder.modules())
 
 
+def test_a_model_of_one_layer_speaks_too(tmp_path: Path) -> None:
+    folder, ids = write(tmp_path, "llama", num_hidden_layers=1), sample_ids(9)
+    assert list(load(folder).generate(ids, tokens=9, ends=())) == Peer(folder).greedy(ids, 9)
+
+
 def test_ids_may_be_int32(folder_of: Folders) -> None:
     decoder, ids = load(folder_of("llama")), sample_ids(5)
     assert torch.equal(decoder(ids.int()), decoder(ids))
     assert torch.equal(decoder(ids[0].tolist()), decoder(ids))
+    first, last = 0, decoder.config.vocabulary - 1
+    assert decoder([first, last]).shape == (1, 2, last + 1)  # both ends of the vocabulary
 
 
 def test_a_text_beyond_the_context_leaves_room_for_nothing(folder_of: Folders) -> None:

@@ -47,6 +47,19 @@ def test_against_one_full_masked_product_the_last_bits_differ() -> None:
     assert found.world_difference <= 2 * 2**-24
 
 
+def test_the_largest_output_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    made, full = [], cache._Layer.full
+
+    def kept(layer: cache._Layer, x: torch.Tensor) -> torch.Tensor:
+        made.append(full(layer, x))
+        return made[-1]
+
+    monkeypatch.setattr(cache._Layer, "full", kept)
+    found = run(length=9)
+    whole = next(y for y in made if len(y) == 9)  # the other is the teaching world's
+    assert found.largest == max(abs(float(y)) for y in whole.flatten())
+
+
 def test_outputs_agree_with_float64() -> None:
     torch.manual_seed(0)
     layer = cache._Layer(*torch.randn(3, 16, 16) / 4)

@@ -152,6 +152,22 @@ def test_a_chart_puts_numbers_where_they_belong() -> None:
     assert y[0] - y[1] == pytest.approx(y[1] - y[2], abs=0.21)
 
 
+@pytest.mark.parametrize("log", [False, True])
+def test_a_chart_fills_its_frame(log: bool) -> None:
+    """The ends of both ranges are drawn on the frame's four sides."""
+    line = Line("a", np.array([0.0, 1.0]), np.array([1.0, 100.0]))
+    panel = Panel("p", [line], x_range=(0.0, 1.0), y_range=(1.0, 100.0), log_y=log)
+    svg = chart([panel, panel], columns=2, title="t")
+    frames = re.findall(r'd="M([\d.]+) ([\d.]+)V([\d.]+)H([\d.]+)" fill="none"', svg)
+    assert len(frames) == 2
+    corners = [
+        (float(x), float(y))
+        for left, top, bottom, right in frames
+        for x, y in ((left, bottom), (right, top))
+    ]
+    assert places(svg).tolist() == [list(corner) for corner in corners]
+
+
 def test_a_chart_leaves_gaps_and_steps() -> None:
     gap = Line("", np.arange(4.0), np.array([1.0, np.nan, 2.0, 3.0]))
     svg = chart([Panel("p", [gap])], columns=1, title="t")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import inspect
 import re
 from pathlib import Path
 from types import ModuleType
@@ -10,7 +11,7 @@ from types import ModuleType
 import numpy as np
 import pytest
 
-from attnscope.lessons.experiments import EXPERIMENTS, NAMES
+from attnscope.lessons.experiments import EXPERIMENTS, NAMES, sweep
 
 ROOT = Path(__file__).parents[2]
 
@@ -92,6 +93,9 @@ def test_what_the_page_claims_of_training_is_in_the_record() -> None:
 
 def test_what_the_page_claims_of_the_sweep_is_in_the_record() -> None:
     found = build.kept("sweep")
+    asked = inspect.signature(sweep.run).parameters
+    for name in ("widths", "rates", "steps", "seed"):  # it is the run that nothing was said to
+        assert np.array_equal(getattr(found, name), asked[name].default), name
     scaled, unscaled = found.loss.mean(-1)
     assert (unscaled > scaled).all()
     scaled, unscaled = found.best()

@@ -173,7 +173,7 @@ def test_a_gate_only_takes_away(z: float, seed: int) -> None:
     """Every number keeps its sign and is no larger; far below 0 the head brings nothing."""
     random = torch.Generator().manual_seed(seed)
     q, k, v = torch.randn(3, 1, 2, 5, 4, generator=random, dtype=torch.float64)
-    whole = gated_attention(q, k, v, torch.full((), torch.inf, dtype=torch.float64))
+    whole = gated_attention(q, k, v, torch.full((1, 2, 5, 1), torch.inf, dtype=torch.float64))
     taken = gated_attention(q, k, v, torch.full((1, 2, 5, 1), z, dtype=torch.float64))
     assert ((taken * whole) >= 0).all()
     assert (taken.abs() <= whole.abs()).all()

@@ -146,6 +146,18 @@ def test_1e9_hides_everything_but_gives_a_blind_row_to_the_future(dtype: torch.d
     assert found.blind == pytest.approx(1.0, rel=torch.finfo(dtype).eps)
 
 
+def test_the_number_not_said_is_1e9() -> None:
+    assert MaskedAttention(4, 4, way="number").number == -1e9
+    q, k = torch.randn(2, 1, 1, 5, 4, generator=torch.Generator().manual_seed(0)).double()
+    # Beside 1e9 a blind row keeps 7 digits of its scores; beside another number, others.
+    blind = torch.zeros(5, dtype=torch.bool)
+    found, said = (
+        masked_weights(q, k, way="number", mask=blind, **number)
+        for number in ({}, {"number": -1e9})
+    )
+    assert torch.equal(found, said)
+
+
 def test_1e9_in_float16_is_minus_infinity() -> None:
     found = leak(-1e9, HALF)
     assert found.stored == -math.inf

@@ -228,7 +228,7 @@ def test_bad_arguments_are_named() -> None:
     rope = Rope.plain(4)
     with pytest.raises(ValueError, match="impl: unknown 'flash'; there are reference, fast"):
         rotary_attention(q, k, v, rope=rope, impl="flash")
-    with pytest.raises(ValueError, match="q: 3 queries cannot stand at the end of 2 keys"):
+    with pytest.raises(ValueError, match="k: 3 queries cannot stand at the end of 2 keys"):
         rotary_attention(q, k[:, :, :2], v[:, :, :2], rope=rope)
     with pytest.raises(ValueError, match="rope: turns 6 numbers, but heads are 4 wide"):
         rotary_attention(q, k, v, rope=Rope.plain(6))

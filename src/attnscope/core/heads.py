@@ -27,6 +27,7 @@ from typing import Any, Protocol, Self
 import torch
 from torch import nn
 
+from attnscope.core.head_inputs import check_window
 from attnscope.core.head_kernel import head_attention
 from attnscope.core.layer import take_weights
 from attnscope.core.mechanism import Counts, Seen, Watch, pairs_in_sight, parameters_of
@@ -194,8 +195,8 @@ class HeadAttention(nn.Module):
         bias: bool | tuple[bool, bool] = False,
     ) -> None:
         super().__init__()
-        if window is not None and window < 1:
-            raise ValueError(f"window: expected at least 1 key (the query itself), got {window}")
+        if window is not None:
+            check_window(window)
         self.shape, self.rope, self.window = shape, rope, window
         self.scale = shape.width**-0.5 if scale is None else scale
         self.softcap: float | None = None

@@ -102,7 +102,7 @@ def compressed_attention(
         [B, H, T, D], still turned where the tokens are.
 
     Raises:
-        ValueError: an unknown impl, a window or ratio below 1, or more queries than tokens.
+        ValueError: naming the argument, what was expected and what came.
 
     >>> q, x = torch.zeros(1, 1, 1, 1), torch.tensor([[[1.0], [2.0], [6.0]]])
     >>> entry, none = torch.tensor([[[3.0]]]), torch.tensor([-torch.inf])
@@ -114,8 +114,16 @@ def compressed_attention(
     for name, least in (("window", window), ("ratio", ratio)):
         if least < 1:
             raise ValueError(f"{name}: expected at least 1, got {least}")
-    (B, _, T, D), n = q.shape, tokens.shape[1]
-    if n < T:
+    if q.ndim != 4:
+        raise ValueError(f"q: expected [B, H, T, D], got {list(q.shape)}")
+    B, H, T, D = q.shape
+    for name, x in (("tokens", tokens), ("entries", entries)):
+        if x.ndim != 3 or (x.shape[0], x.shape[2]) != (B, D) or x.dtype != q.dtype:
+            got = f"{list(x.shape)} of {x.dtype}"
+            raise ValueError(f"{name}: expected [{B}, n, {D}] of {q.dtype}, as q has it, got {got}")
+    if sinks.shape != (H,):
+        raise ValueError(f"sinks: expected one logit per head, [{H}], got {list(sinks.shape)}")
+    if (n := tokens.shape[1]) < T:
         raise ValueError(f"q: {T} queries cannot stand at the end of {n} tokens")
     start, scale = n - T if start is None else start, D**-0.5 if scale is None else scale
     if impl == "fast":

@@ -33,6 +33,7 @@ import torch
 from torch import nn
 
 from attnscope.caches import FullCache
+from attnscope.core.head_inputs import check_heads
 from attnscope.core.heads import (
     HeadAttention,
     HeadNorm,
@@ -93,10 +94,19 @@ def gated_attention(
     Returns:
         [B, H, T, E].
 
+    Raises:
+        ValueError, TypeError: a gate of another shape, or as `check_heads`.
+
     >>> x = torch.ones(1, 1, 1, 2)
     >>> gated_attention(x, x, x, torch.tensor([[[[0.0, -200.0]]]])).flatten().tolist()
     [0.5, 0.0]
     """
+    check_heads(q, k, v)
+    taken = (*q.shape[:3], v.shape[3])
+    if gate.shape not in (taken, (*q.shape[:3], 1)):
+        raise ValueError(
+            f"gate: expected {list(taken)}, or one number per head, got {list(gate.shape)}"
+        )
     return head_attention(q, k, v, scale=scale) * torch.sigmoid(gate)
 
 

@@ -28,6 +28,7 @@ from typing import Any, Final, Self
 import torch
 
 from attnscope.caches import FullCache
+from attnscope.core.head_inputs import check_heads
 from attnscope.core.heads import HeadAttention, HeadShape, head_attention
 from attnscope.core.mechanism import About
 from attnscope.core.model_fields import Families, ModelFields
@@ -89,7 +90,7 @@ def grouped_attention(
         [B, H, T, E].
 
     Raises:
-        ValueError: an unknown impl, or heads that the groups do not divide.
+        ValueError, TypeError: an unknown impl, or as `check_heads`.
 
     Cost: 2 T S (D + E) H FLOPs, whatever G is; the cache that is read shrinks by H / G.
 
@@ -99,13 +100,11 @@ def grouped_attention(
     """
     if impl not in IMPLS:
         raise ValueError(f"impl: unknown {impl!r}; there are {', '.join(IMPLS)}")
-    H, G = q.shape[1], k.shape[1]
-    if H % G:
-        raise ValueError(f"q: expected heads that are a multiple of the {G} of k, got {H}")
+    check_heads(q, k, v, causal=causal)
     if impl == "fast":
         return head_attention(q, k, v, scale=scale, causal=causal)
     scale = q.shape[-1] ** -0.5 if scale is None else scale
-    T, S = q.shape[2], k.shape[2]
+    (H, G), T, S = (q.shape[1], k.shape[1]), q.shape[2], k.shape[2]
     hidden = torch.ones(T, S, dtype=torch.bool, device=q.device).triu(S - T + 1)
     heads = []
     for h in range(H):

@@ -101,6 +101,8 @@ def masked_attention(
     """
     if impl not in IMPLS:
         raise ValueError(f"impl: unknown {impl!r}; there are {', '.join(IMPLS)}")
+    if v.ndim != 4 or v.shape[:3] != k.shape[:3]:
+        raise ValueError(f"v: expected {list(k.shape[:3])} like k and a width, got {list(v.shape)}")
     if impl == "reference":
         weights = masked_weights(q, k, way=way, number=number, mask=mask, scale=scale)
         return (weights @ v.to(weights.dtype)).to(v.dtype)

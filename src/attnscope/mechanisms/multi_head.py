@@ -106,6 +106,12 @@ def multi_head_attention(
     rows = weights.q.shape[0]
     if heads < 1 or rows % heads:
         raise ValueError(f"heads: expected a divisor of the {rows} rows of W_q, got {heads}")
+    for name, weight in weights._asdict().items():
+        wanted = (x.shape[-1], rows) if name == "o" else (rows, x.shape[-1])
+        if weight.shape != wanted:
+            raise ValueError(f"weights: expected {name} {list(wanted)}, got {list(weight.shape)}")
+    if x.ndim != 3:
+        raise ValueError(f"x: expected [B, T, C], got {list(x.shape)}")
     D = rows // heads
     if impl == "fast":
         q, k, v = (split_heads(x @ w.mT, D) for w in weights[:3])

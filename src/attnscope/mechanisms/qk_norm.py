@@ -82,6 +82,9 @@ def qk_norm(
     Returns:
         q and k, normed, in their dtypes.
 
+    Raises:
+        ValueError: a weight of another width.
+
     >>> q, k = torch.tensor([[[[3.0, 4.0]]]]), torch.tensor([[[[300.0, 400.0]]]])
     >>> one = torch.ones(2)
     >>> q, k = qk_norm(q, k, q_weight=one, k_weight=one, eps=0.0)
@@ -89,8 +92,15 @@ def qk_norm(
     (True, 2.0)
     """
 
+    for name, x, own in (("q", q, q_weight), ("k", k, k_weight)):
+        if own.shape != x.shape[-1:]:
+            raise ValueError(
+                f"{name}_weight: expected [{x.shape[-1]}], the width of {name}, "
+                f"got {list(own.shape)}"
+            )
+
     def normed(x: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
-        wide = x.double() if x.dtype == torch.float64 else x.float()
+        wide = x.to(torch.promote_types(x.dtype, torch.float32))
         rms = (wide.pow(2).mean(-1, keepdim=True) + eps).sqrt()
         return weight * (wide / rms).to(x.dtype)
 

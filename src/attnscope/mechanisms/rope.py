@@ -32,6 +32,7 @@ import torch
 from torch import nn
 
 from attnscope.caches import FullCache
+from attnscope.core.head_inputs import check_heads
 from attnscope.core.heads import HeadAttention, HeadShape, head_attention
 from attnscope.core.mechanism import About
 from attnscope.core.model_fields import Families, ModelFields
@@ -77,7 +78,7 @@ def rotary_attention(
     Args:
         q: [B, H, T, D], not turned yet; the T queries stand at the end of the S keys.
         k: [B, G, S, D], likewise.
-        v: [B, G, S, D].
+        v: [B, G, S, E]; as wide as the rotation at least, if it is turned.
         rope: which numbers turn, and how fast.
         positions: int64 [S] or [B, S], of the keys; 0 .. S - 1 if not given.
         turn_values: turn v as well, which is wrong: what is fetched then depends on where a text
@@ -86,10 +87,11 @@ def rotary_attention(
         impl: "reference" (complex numbers, T x S memory) or "fast".
 
     Returns:
-        [B, H, T, D].
+        [B, H, T, E].
 
     Raises:
-        ValueError: an unknown impl, more queries than keys, or a rotation wider than a head.
+        ValueError, TypeError: an unknown impl, a rotation wider than a head, positions that are not
+            those of the keys, or as `check_heads`.
 
     Cost: that of attention, and 3 FLOPs per number that is turned.
 
@@ -101,12 +103,16 @@ def rotary_attention(
     """
     if impl not in IMPLS:
         raise ValueError(f"impl: unknown {impl!r}; there are {', '.join(IMPLS)}")
+    check_heads(q, k, v)
     T, S = q.shape[2], k.shape[2]
-    if T > S:
-        raise ValueError(f"q: {T} queries cannot stand at the end of {S} keys")
     if rope.rotary > q.shape[-1]:
         raise ValueError(f"rope: turns {rope.rotary} numbers, but heads are {q.shape[-1]} wide")
     positions = torch.arange(S, device=k.device) if positions is None else positions
+    if positions.shape not in ((S,), (k.shape[0], S)):
+        raise ValueError(
+            f"positions: expected [{S}] or [{k.shape[0]}, {S}], one per key, "
+            f"got {list(positions.shape)}"
+        )
     own = positions[..., S - T :]
     if impl == "fast":
         q, k, v = rope(q, own), rope(k, positions), rope(v, positions) if turn_values else v

@@ -31,6 +31,7 @@ from torch import nn
 
 from attnscope.caches import FullCache, WindowCache
 from attnscope.core.attend import attend
+from attnscope.core.head_inputs import check_heads, check_window
 from attnscope.core.heads import HeadAttention, HeadShape, Rotation, head_attention
 from attnscope.core.mechanism import About
 from attnscope.core.model_fields import Families, ModelFields
@@ -87,7 +88,8 @@ def sink_attention(
         [B, H, T, E].
 
     Raises:
-        ValueError: sinks of another shape, or an unknown impl.
+        ValueError, TypeError: sinks of another shape, an unknown impl, or as `check_heads` and
+            `check_window`.
 
     Cost: that of attention without sinks.
 
@@ -97,6 +99,9 @@ def sink_attention(
     """
     if impl not in IMPLS:
         raise ValueError(f"impl: unknown {impl!r}; there are {', '.join(IMPLS)}")
+    check_heads(q, k, v)
+    if window is not None:
+        check_window(window)
     H = q.shape[1]
     if sinks.shape != (H,):
         raise ValueError(
@@ -136,10 +141,12 @@ def streaming_attention(
         [B, H, T, E].
 
     Raises:
-        ValueError: a window below 1 or a negative `first`.
+        ValueError, TypeError: a negative `first`, or as `check_heads` and `check_window`.
     """
-    if window < 1 or first < 0:
-        raise ValueError(f"window: at least 1, first: at least 0; got {window} and {first}")
+    check_heads(q, k, v)
+    check_window(window)
+    if first < 0:
+        raise ValueError(f"first: expected at least 0 keys, got {first}")
 
     def seen(b: torch.Tensor, h: torch.Tensor, i: torch.Tensor, j: torch.Tensor) -> torch.Tensor:
         return (i - j < window) | (j < first)

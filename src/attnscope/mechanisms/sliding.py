@@ -29,6 +29,7 @@ from typing import Any, Final, Self
 import torch
 
 from attnscope.caches import FullCache, WindowCache
+from attnscope.core.head_inputs import check_heads, check_window
 from attnscope.core.heads import HeadAttention, HeadNorm, HeadShape, Rotation, head_attention
 from attnscope.core.mechanism import About
 from attnscope.core.model_fields import Families, ModelFields
@@ -102,7 +103,7 @@ def sliding_attention(
         [B, H, T, E].
 
     Raises:
-        ValueError: a window below 1, or an unknown impl.
+        ValueError, TypeError: an unknown impl, or as `check_heads` and `check_window`.
 
     Cost: 2 T min(S, w) (D + E) H FLOPs over the pairs in sight.
 
@@ -112,8 +113,8 @@ def sliding_attention(
     """
     if impl not in IMPLS:
         raise ValueError(f"impl: unknown {impl!r}; there are {', '.join(IMPLS)}")
-    if window < 1:
-        raise ValueError(f"window: expected at least 1 key (the query itself), got {window}")
+    check_heads(q, k, v)
+    check_window(window)
     if impl == "fast":
         return head_attention(q, k, v, scale=scale, window=window, softcap=softcap)
     scale = q.shape[-1] ** -0.5 if scale is None else scale
