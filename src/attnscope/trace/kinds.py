@@ -65,6 +65,15 @@ def layer_kinds(record: LayerRecord, header: Header) -> list[HeadKind]:
 
     Cost: a few passes over the layer's statistics, and O(T log T) for the copies of tokens.
     """
+    shares = layer_shares(record, header)
+    return [HeadKind(record.info.index, head, *decide(one)) for head, one in enumerate(shares)]
+
+
+def layer_shares(record: LayerRecord, header: Header) -> list[dict[str, float]]:
+    """What the rules compare with a half: for each head, by kind, in the order that they are asked.
+
+    -inf where too few rows count. Arguments, errors and cost are those of `layer_kinds`.
+    """
     missing = [name for name in NEEDED if name not in header.statistics]
     if missing:
         raise ValueError(
@@ -89,7 +98,13 @@ def layer_kinds(record: LayerRecord, header: Header) -> list[HeadKind]:
         near = here - np.maximum(first, position - header.local + 1)
         excesses["local"] = _excess(record, "local_mass", np.maximum(near, 0), sight)
     spread = _spread(record, sight)
-    return [_decide(record.info.index, head, excesses, spread) for head in range(len(spread))]
+    return [
+        {
+            **{kind: float(one[head]) for kind, one in excesses.items()},
+            "uniform": float(spread[head]),
+        }
+        for head in range(len(spread))
+    ]
 
 
 def copies_in_sight(
@@ -146,10 +161,17 @@ def _spread(record: LayerRecord, sight: np.ndarray) -> np.ndarray:
     return result
 
 
-def _decide(layer: int, head: int, excesses: dict[str, np.ndarray], spread: np.ndarray) -> HeadKind:
-    shares = {kind: float(excess[head]) for kind, excess in excesses.items()}
-    shares["uniform"] = float(spread[head])
+def decide(shares: dict[str, float], *, half: float = HALF) -> tuple[str, float]:
+    """A head's kind by the first rule that holds, and the share that decided it.
+
+    Args:
+        shares: of `layer_shares`.
+        half: how large a share must be; the package's names are those at HALF.
+
+    >>> decide({"previous-token": 0.1, "sink": 0.6, "uniform": 0.7})
+    ('sink', 0.6)
+    """
     for kind, share in shares.items():
-        if share >= HALF:
-            return HeadKind(layer, head, kind, share)
-    return HeadKind(layer, head, "mixed", max(shares.values()))
+        if share >= half:
+            return kind, share
+    return "mixed", max(shares.values())

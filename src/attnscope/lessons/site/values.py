@@ -13,12 +13,14 @@ import re
 from functools import cache
 from typing import Any, Final
 
-from attnscope.lessons import figures, runs
+from attnscope.lessons import figures, reading, runs
 from attnscope.lessons.experiments import EXPERIMENTS
 from attnscope.lessons.records import KEPT, recorded
 
 SLOW: Final = ("sweep",)
 """Experiments that take minutes; no page waits for them, and nothing of them is kept for one."""
+ELSEWHERE: Final = {"training": runs.kept, "reading": reading.kept}
+"""Records that have a file of their own: what keeps them."""
 FORMAT: Final = re.compile(r"(?P<percent>%?)\.(?P<digits>\d)$")
 
 
@@ -27,16 +29,16 @@ def experiment(name: str) -> dict[str, Any]:
     """The record of an experiment with its defaults: run once, or kept.
 
     `records.py` keeps those of seconds; of the training, which takes minutes, `runs.py` keeps a
-    summary.
+    summary, and `reading.py` what was captured of a real model.
 
     Raises:
         ValueError: there is none of this name, or it takes minutes.
     """
+    if name in ELSEWHERE:
+        return ELSEWHERE[name]()
     if name not in EXPERIMENTS or name in SLOW:
-        known = ", ".join(one for one in EXPERIMENTS if one not in SLOW)
+        known = ", ".join([*(one for one in EXPERIMENTS if one not in SLOW), "reading"])
         raise ValueError(f"there is no experiment {name!r} for pages; there are {known}.")
-    if name == "training":
-        return runs.kept()
     found: dict[str, Any] = recorded()[name] if name in KEPT else EXPERIMENTS[name]().to_dict()
     return found
 

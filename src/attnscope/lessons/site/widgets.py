@@ -76,6 +76,18 @@ def costs(language: str) -> dict[str, Any]:
     }  # fmt: skip
 
 
+def census(language: str) -> dict[str, Any]:
+    """Every head of the real model: what names it, and what its silence costs."""
+    found = values.experiment("reading")
+    return {name: found[name] for name in ("layers", "per_layer", "heads")}
+
+
+def real_maps(language: str) -> dict[str, Any]:
+    """All weights of a few heads of the real model."""
+    found = values.experiment("reading")
+    return {name: found[name] for name in ("tokens", "maps")}
+
+
 def runs(language: str) -> dict[str, Any]:
     """The training runs that are kept, in windows of steps (lessons/runs.py)."""
     return values.experiment("training")
@@ -127,5 +139,8 @@ WIDGETS: Final[dict[str, Data]] = {
     "regroup": nothing,
     "memory": nothing,
     "sight": nothing,
+    "census": census,
+    "circuit": nothing,
+    "reading": real_maps,
 }
 """Every widget, with how its data is come by."""

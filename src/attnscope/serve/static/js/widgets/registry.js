@@ -5,6 +5,7 @@ import { mountAngle } from "./angle.js";
 import { mountBytes } from "./bytes.js";
 import { mountExact } from "./exact.js";
 import { mountFeeding } from "./feeding.js";
+import { mountCensus } from "./census.js";
 import { mountForms } from "./forms.js";
 import { mountGroups } from "./groups.js";
 import { mountGrowth } from "./growth.js";
@@ -21,6 +22,7 @@ import { mountClocks, mountFar, mountMoved, mountOrder, mountTurn } from "./plac
 import { mountProperties } from "./properties.js";
 import { mountRoof } from "./roof.js";
 import { mountRegroup } from "./regroup.js";
+import { mountCircuit, mountReading } from "./reading.js";
 import { mountRules } from "./rules.js";
 import { mountRuns } from "./runs.js";
 import { mountShare } from "./share.js";
@@ -77,4 +79,7 @@ export const WIDGETS = {
   regroup: mountRegroup,
   memory: mountMemory,
   sight: mountSight,
+  census: mountCensus,
+  circuit: mountCircuit,
+  reading: mountReading,
 };

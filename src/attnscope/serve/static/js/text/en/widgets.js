@@ -5,6 +5,7 @@ import { enLatent } from "./latent.js";
 import { enHeads } from "./heads.js";
 import { enPlaces } from "./places.js";
 import { enDecoding } from "./decoding.js";
+import { enReading } from "./reading.js";
 import { enStability } from "./stability.js";
 import { enLinear } from "./linear.js";
 
@@ -151,4 +152,5 @@ export const enWidgets = {
   ...enStability,
   ...enHeads,
   ...enLinear,
+  ...enReading,
 };

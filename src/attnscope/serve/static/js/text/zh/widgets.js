@@ -5,6 +5,7 @@ import { zhLatent } from "./latent.js";
 import { zhHeads } from "./heads.js";
 import { zhPlaces } from "./places.js";
 import { zhDecoding } from "./decoding.js";
+import { zhReading } from "./reading.js";
 import { zhStability } from "./stability.js";
 import { zhLinear } from "./linear.js";
 
@@ -151,4 +152,5 @@ export const zhWidgets = {
   ...zhStability,
   ...zhHeads,
   ...zhLinear,
+  ...zhReading,
 };
