@@ -26,7 +26,7 @@ export const enReading = {
   "census.fact.arrived": "Of what arrives, from the first token",
   "census.fact.cost": "Cost of its silence (nats)",
   "reading.map": "The weights of one head: a row for each query, a column for each key",
-  "reading.caption": "Rows are queries, columns are keys; the darker, the larger the weight. Click a row.",
+  "reading.caption": "Rows are queries, columns are keys; the stronger the colour, the larger the weight. Click a row.",
   "reading.head": "Head",
   "reading.row": "Query: token number",
   "reading.shade": "Shade by",

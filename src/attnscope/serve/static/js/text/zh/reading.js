@@ -26,7 +26,7 @@ export const zhReading = {
   "census.fact.arrived": "送到的东西里，来自第一个 token 的",
   "census.fact.cost": "让它闭嘴的代价（nat）",
   "reading.map": "一个头的权重：每个 query 一行，每个 key 一列",
-  "reading.caption": "行是 query，列是 key；颜色越深，权重越大。点一行看看。",
+  "reading.caption": "行是 query，列是 key；颜色越浓，权重越大。点一行看看。",
   "reading.head": "头",
   "reading.row": "第几个 token 在问",
   "reading.shade": "按什么涂色",
