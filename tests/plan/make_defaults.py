@@ -38,6 +38,10 @@ ALSO = {"gemma3_text": ("num_attention_heads",)}
 """Fields that every other config states, and that published ones of a family leave out."""
 
 
+SIZES = ("hidden_size", "num_hidden_layers", "num_attention_heads")
+"""What only the text config inside another leaves out."""
+
+
 def wanted(name: str) -> bool:
     """Whether a field can matter to what a cache holds."""
     if name in ("qk_rope_head_dim", "no_rope_layers", "no_rope_layer_interval", "num_hidden_size"):
@@ -64,22 +68,32 @@ def defaults_of(cls: Any, kind: str) -> dict[str, Any]:
     return found
 
 
+def sizes_of(cls: Any) -> dict[str, int]:
+    """The numbers of layers and heads, and the width, that a config class fills in."""
+    stated = {one.name: one.default for one in dataclasses.fields(cls)}
+    return {name: stated[name] for name in SIZES if isinstance(stated.get(name), int)}
+
+
 def read_library() -> dict[str, Any]:
-    """The defaults of every causal-LM family of the installed transformers."""
+    """The defaults of every causal-LM family, and of text models in models of several parts."""
     import transformers
+    from transformers.models.auto import modeling_auto
     from transformers.models.auto.configuration_auto import CONFIG_MAPPING
-    from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING_NAMES
 
     families: dict[str, Any] = {}
-    for key in MODEL_FOR_CAUSAL_LM_MAPPING_NAMES:
+    sizes: dict[str, Any] = {}
+    alone = dict(modeling_auto.MODEL_FOR_CAUSAL_LM_MAPPING_NAMES)
+    for key in [*alone, *modeling_auto.MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING_NAMES]:
         cls = CONFIG_MAPPING[key]
         parts = getattr(cls, "sub_configs", {})
-        families[key] = defaults_of(cls, key)
+        if key in alone:
+            families[key], sizes[key] = defaults_of(cls, key), sizes_of(cls)
         for part in ("text_config", "decoder_config", "decoder"):
             inner = parts.get(part)
             kind = getattr(inner, "model_type", None)
             if kind and dataclasses.is_dataclass(inner):
                 families.setdefault(kind, defaults_of(inner, kind))
+                sizes.setdefault(kind, sizes_of(inner))
     types = set(CONFIG_MAPPING)
     for key in CONFIG_MAPPING:
         parts = getattr(CONFIG_MAPPING[key], "sub_configs", {}).values()
@@ -88,6 +102,7 @@ def read_library() -> dict[str, Any]:
         "transformers": transformers.__version__,
         "types": sorted(types - {""}),
         "families": {key: value for key, value in sorted(families.items()) if value},
+        "sizes": {key: value for key, value in sorted(sizes.items()) if value},
     }
 
 

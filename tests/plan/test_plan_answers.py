@@ -20,7 +20,7 @@ from attnscope.plan.flops import cost
 from attnscope.plan.numbers import FORMATS, find_format, model_format
 from attnscope.plan.plot import Curve, draw
 from attnscope.plan.report import Asked, report
-from attnscope.plan.weights import count, from_files, safetensors_bytes, weights_of
+from attnscope.plan.weights import count, from_files, quantised, safetensors_bytes, weights_of
 from attnscope.plan.what_if import schemes, with_heads, with_latent, with_share, with_window
 
 LLAMA = {
@@ -145,7 +145,7 @@ def test_parameters_of_the_built_model(name: str) -> None:
     torch = pytest.importorskip("torch")
     transformers = pytest.importorskip("transformers")
     model = read(name)
-    skip = ("model_type", "architectures", "torch_dtype", "dtype")
+    skip = ("model_type", "architectures", "torch_dtype", "dtype", "quantization_config")
     fields = {k: v for k, v in model.fields.items() if k not in skip and v is not None}
     config = transformers.AutoConfig.for_model(model.architecture, **fields)
     with torch.device("meta"):
@@ -174,6 +174,30 @@ def test_unknown_weights_are_not_guessed() -> None:
     )
 
 
+def test_parameters_are_no_bytes_of_quantised_weights() -> None:
+    """gpt-oss-20b's files have 13.8 GB; its parameters would have 41.8 in bf16."""
+    model = read("gpt-oss-20b")
+    assert weights_of(model) is None
+    counted = weights_of(model, dtype="bf16")
+    assert counted is not None
+    assert counted.size == 2 * 20_914_757_184
+    with pytest.raises(ValueError, match=r"quantization_config says mxfp4.*give --weights"):
+        report(model, Asked(context=10, budget=10**12))
+    notes = report(model, Asked(context=10))["notes"]
+    assert [note for note in notes if note.startswith("weights: quantization_config says mxfp4")]
+    plain = {name: value for name, value in model.fields.items() if "quant" not in name}
+    for table, how in ((None, None), ({}, None), ({"bits": 4}, "a format not named"),
+                       ({"quant_method": "fp8"}, "fp8")):  # fmt: skip
+        one = read({**plain, "quantization_config": table})
+        assert quantised(one) == how
+        assert (weights_of(one) is None) == (how is not None)
+    outside = {"model_type": "llava", "text_config": plain, "quantization_config": {"bits": 4}}
+    assert quantised(read(outside)) == "a format not named"
+    assert quantised(read({**plain, "compression_config": {"format": "pack"}})) == "pack"
+    notes = report(read(plain), Asked(context=10))["notes"]
+    assert not [note for note in notes if note.startswith("weights")]
+
+
 def write_safetensors(path: Path, sizes: list[int]) -> None:
     table, at = {}, 0
     for number, size in enumerate(sizes):
@@ -193,6 +217,8 @@ def test_weights_from_headers(tmp_path: Path) -> None:
         assert found is not None
         assert found.size == 35
         assert "2 safetensors files" in found.source
+    (tmp_path / "other.json").write_text(json.dumps(LLAMA))
+    assert from_files(tmp_path / "other.json") is None
     index = {"metadata": {"total_size": 99}, "weight_map": {str(i): f"f{i}" for i in range(3)}}
     (tmp_path / "model.safetensors.index.json").write_text(json.dumps(index))
     found = from_files(tmp_path)

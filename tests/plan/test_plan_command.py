@@ -88,7 +88,7 @@ def test_json_of_every_option(capsys: pytest.CaptureFixture[str], tmp_path: Path
 
 
 def test_text_shows_what_json_says(capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(["plan", "deepseek-v3.2", "--explain", "--fit", "8TB"]) == 0
+    assert run(["plan", "deepseek-v3.2", "--explain", "--fit", "8TB", "--dtype", "bf16"]) == 0
     text = capsys.readouterr().out
     for words in ("85,888", "mla-indexer", "index_head_dim = 128", "MLA absorbed", "MLA expanded",
                   "indexer's scan", "What engines allocate", "tokens fit", "int4"):  # fmt: skip
@@ -165,8 +165,8 @@ def test_assuming_is_marked(capsys: pytest.CaptureFixture[str], tmp_path: Path) 
         (["llama-3-8b", "--heads", "x"], 2, "--heads"),
         (["gemma-3-27b", "--window", "0"], 2, "--window must be at least 1"),
         (["llama-3-8b", "--share", "half"], 2, "--share"),
-        (["llama-3-8b", "--share", "1/4"], 1, "window"),
-        (["llama-3-8b", "--window", "5"], 1, "no sliding layer"),
+        (["llama-3-8b", "--share", "1/4"], 2, "--share 1/4 needs --window too"),
+        (["llama-3-8b", "--window", "5"], 2, "--window 5 needs --share too"),
         (["llama-3-8b", "--versus", "nothing-here"], 1, "no file"),
         (["llama-3-8b", "--plot", "/no/such/folder/x.svg"], 1, "x.svg"),
         ([], 2, "config"),

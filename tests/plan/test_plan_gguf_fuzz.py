@@ -64,7 +64,7 @@ def answers_or_says(keys: dict[str, Any]) -> bool:
         assert len(said) < 400
         return False
     for layer in model.layers:
-        assert layer.bytes_at(5000, *formats()) >= 0
+        assert all(one.entries(5000) * one.entry_bytes(*formats()) >= 0 for one in layer.stores)
         assert layer.heads is None or min(layer.heads.query, layer.heads.kv, layer.heads.qk) > 0
         assert layer.latent is None or layer.latent.nope >= 0
     return True

@@ -169,6 +169,17 @@ def _others(
     """The same model with another window or another share of full layers, where asked for."""
     from attnscope.plan.what_if import with_share, with_window
 
+    slides = any(layer.window for layer in model.layers)
+    if share is not None and share[0] < share[1] and window is None and not slides:
+        raise typer.BadParameter(
+            f"--share {share[0]}/{share[1]} needs --window too: no layer of {model.name} has a "
+            "window that the others could have. Give one, such as --window 4096."
+        )
+    if window is not None and share is None and not slides:
+        raise typer.BadParameter(
+            f"--window {window} needs --share too: no layer of {model.name} slides. Say how many "
+            "are to stay full, such as --share 1/4."
+        )
     if share is not None:
         return [with_share(model, *share, window=window)]
     return [] if window is None else [with_window(model, window)]

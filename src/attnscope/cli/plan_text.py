@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from attnscope.plan.explain import grouped, ranges
 from attnscope.plan.fit import size_text, three_digits
 from attnscope.plan.texts import amount, bytes_cells, flops_cells
+from attnscope.plan.weights import unknown
 
 if TYPE_CHECKING:
     from attnscope.plan.model import Model
@@ -42,7 +43,7 @@ def wrap(text: str, indent: str = "  ") -> list[str]:
 
 def lines(said: dict[str, Any], model: Model) -> list[str]:
     """The whole report."""
-    out = _head(said)
+    out = _head(said, model)
     out += _kv(said)
     out += _layers(said, model)
     out += _explain(said)
@@ -59,7 +60,7 @@ def lines(said: dict[str, Any], model: Model) -> list[str]:
     return out
 
 
-def _head(said: dict[str, Any]) -> list[str]:
+def _head(said: dict[str, Any], read: Model) -> list[str]:
     model = said["model"]
     limit = f", up to {model['context_limit']:,} tokens" if model["context_limit"] else ""
     out = [
@@ -72,7 +73,7 @@ def _head(said: dict[str, Any]) -> list[str]:
         out.append(f"ASSUMED, not known: {one}.")
     weights = said["weights"]
     if weights is None:
-        out.append(f"Weights: not known ({model['architecture']} is not counted, and no files)")
+        out += wrap(f"Weights: not known ({unknown(read)})", "")
     else:
         out.append(f"Weights: {amount(weights['size'])}, {weights['source']}")
     return out

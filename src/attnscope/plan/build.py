@@ -11,10 +11,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
+from typing import Any, Final
 
 from attnscope.plan import kinds
-from attnscope.plan.fields import Fields
+from attnscope.plan.fields import Fields, shown
 from attnscope.plan.model import Heads, Indexer, Latent, Layer
 from attnscope.plan.patterns import CHUNKED, SLIDING
 
@@ -54,16 +54,59 @@ def head_width(fields: Fields, query_heads: int) -> int:
 
 def kv_heads(fields: Fields, query_heads: int, index: int = 0) -> int:
     """The number of KV heads: its field, else the library's default, else as many as queries."""
+    said = _sharing(fields, query_heads)
+    if said is not None:
+        return said
     value = fields.raw("num_key_value_heads")
     if isinstance(value, list):
-        value = _item(fields, "num_key_value_heads", value, index)
+        value = _item(fields, fields.where("num_key_value_heads") or "", value, index)
     if value is None:
+        for flag in ("multi_query", "multi_query_attention"):
+            if fields.values.get(flag) is True and query_heads > 1:
+                raise fields.fail(
+                    f"{flag} is true, but no field says how many KV heads {fields.kind} has."
+                )
         return query_heads
-    count = fields.check(fields.where("num_key_value_heads") or "num_key_value_heads", value)
+    return _divisor(
+        fields, fields.where("num_key_value_heads") or "num_key_value_heads", value, query_heads
+    )
+
+
+ONE_FOR_ALL: Final = ("multiquery", "multiquery_attention", "mqa")
+ONE_FOR_EACH: Final = ("multihead", "multihead_attention", "mha")
+SOME: Final = ("groupedquery", "grouped_query_attention", "gqa")
+
+
+def _sharing(fields: Fields, query_heads: int) -> int | None:
+    """KV heads by a field that names the sort of attention; None where a number must say it.
+
+    SantaCoder (`attention_head_type`), MPT (`attn_config.attn_type`) and ChatGLM
+    (`multi_query_attention`) published such fields, which the classes of transformers do not read.
+    """
+    table = fields.values.get("attn_config")
+    nested = table if isinstance(table, dict) else {}
+    for name, sort in (
+        ("attention_head_type", fields.raw("attention_head_type")),
+        ("attn_config.attn_type", nested.get("attn_type")),
+    ):
+        if sort in ONE_FOR_ALL:
+            return 1
+        if sort in ONE_FOR_EACH:
+            return query_heads
+        if sort is not None and sort not in SOME:
+            raise fields.fail(f"{name} is {shown(sort)}, a sort of attention not known here.")
+    if nested.get("kv_n_heads") is not None:
+        return _divisor(fields, "attn_config.kv_n_heads", nested["kv_n_heads"], query_heads)
+    return None if fields.flag("multi_query_attention", True) else query_heads
+
+
+def _divisor(fields: Fields, field: str, value: Any, query_heads: int) -> int:
+    """A number of KV heads that divides that of the query heads."""
+    count = fields.check(field, value)
     if query_heads % count:
         raise fields.fail(
-            f"num_attention_heads = {query_heads:,} is not a multiple of "
-            f"{fields.says('num_key_value_heads')}; they contradict each other."
+            f"num_attention_heads = {query_heads:,} is not a multiple of {field} = {count:,}; "
+            "they contradict each other."
         )
     return count
 
@@ -149,9 +192,14 @@ def two_widths(fields: Fields, index: int, kind: str) -> Layer:
 
 
 def multi_query(fields: Fields, index: int, kind: str) -> Layer:
-    """GPT-BigCode and Falcon: a flag says that all queries share one KV head."""
+    """GPT-BigCode and Falcon: a flag says that all queries share one KV head.
+
+    Falcon 40B's first config (RefinedWeb) has neither flag, and its KV heads as `n_head_kv`.
+    """
     queries = query_heads(fields, index)
-    if fields.flag("new_decoder_architecture"):
+    flags = fields.has("multi_query") or fields.has("new_decoder_architecture")
+    first = not flags and fields.where("num_key_value_heads") == "n_head_kv"
+    if first or fields.flag("new_decoder_architecture"):
         count = kv_heads(fields, queries)
     else:
         count = 1 if fields.flag("multi_query") else queries
@@ -163,7 +211,8 @@ def multi_query(fields: Fields, index: int, kind: str) -> Layer:
 def nested_kv(fields: Fields, index: int, kind: str) -> Layer:
     """DBRX: `attn_config.kv_n_heads`."""
     queries = query_heads(fields, index)
-    count = fields.check("attn_config.kv_n_heads", fields.table("attn_config").get("kv_n_heads"))
+    nested = fields.table("attn_config").get("kv_n_heads")
+    count = _divisor(fields, "attn_config.kv_n_heads", nested, queries)
     width = head_width(fields, queries)
     source = f"attn_config.kv_n_heads = {count}, " + fields.says(*SIZES)
     return kinds.attention(index, Heads(queries, count, width, width), source=source)
@@ -189,12 +238,16 @@ def latent_sizes(fields: Fields) -> Latent:
         ConfigError: one is missing, or `qk_head_dim` is not the sum of its parts.
     """
     rank, rope = fields.count("kv_lora_rank"), fields.count("qk_rope_head_dim")
-    nope, value = fields.count("qk_nope_head_dim", least=0), fields.count("v_head_dim")
+    nope = fields.count("qk_nope_head_dim", least=0)
+    value = fields.optional("v_head_dim")
+    if value is None and fields.kind == "minicpm3":
+        value = fields.count("hidden_size") // query_heads(fields, 0)
+    value = value or fields.count("v_head_dim")
     said = fields.values.get("qk_head_dim")
     if said is not None and said != nope + rope:
         raise fields.fail(
-            f"qk_head_dim = {said} is not qk_nope_head_dim + qk_rope_head_dim = {nope + rope}; "
-            "they contradict each other."
+            f"qk_head_dim = {shown(said)} is not qk_nope_head_dim + qk_rope_head_dim = "
+            f"{nope + rope}; they contradict each other."
         )
     return Latent(rank, rope, nope, value)
 
@@ -247,7 +300,7 @@ def indexer_modes(fields: Fields) -> list[str] | None:
     if given is not None:
         for i, one in enumerate(given):
             if one not in ("full", "shared"):
-                raise fields.fail(f"indexer_types[{i}] is {one!r}; full and shared are known.")
+                raise fields.fail(f"indexer_types[{i}] is {shown(one)}; full and shared are known.")
         if not given or given[0] != "full":
             raise fields.fail(
                 "indexer_types begins with a shared indexer: there is none before it."

@@ -41,7 +41,8 @@ def formats(model: Model, dtype: str | None, kv_dtype: str | None) -> tuple[Form
 
 def as_asked(model: Model, kv_dtype: str | None) -> tuple[Layer, ...]:
     """The layers, with published layouts replaced by the format asked for, if one is."""
-    if kv_dtype is None:
+    published = (s.number in PUBLISHED for layer in model.layers for s in layer.stores)
+    if kv_dtype is None or not any(published):
         return model.layers
     layers = []
     for layer in model.layers:

@@ -39,7 +39,10 @@ FULL: Final = [
     "opt", "persimmon", "phi", "sarvam_moe", "seed_oss", "solar_open", "stablelm", "xglm",
     "biogpt", "doge", "mpt", "mobilellm", "git", "internlm", "internlm2", "baichuan",
     "qwen", "xverse", "aquila", "deepseek", "Yi", "orion", "minicpm", "chatglm", "bailing_moe",
-    "grok-1", "arctic",
+    "bailing_moe_v2", "grok-1", "arctic", "chameleon", "cosmos3_edge_text", "deepseek_ocr2_text",
+    "ernie4_5_vl_moe_text", "glm4v_text", "glm4v_moe_text", "glm_ocr_text", "granite4_vision_text",
+    "granite_docling_text", "hunyuan_vl_text", "molmo2_text", "paddleocr_vl_text",
+    "qwen3_omni_moe_text",
 ]  # fmt: skip
 """Ordinary heads, every layer full."""
 
@@ -57,8 +60,8 @@ ENCODERS: Final = [
 """Encoders that can be decoders: planned only where `is_decoder` is true."""
 
 MLA: Final = [
-    "axk1", "deepseek_v2", "deepseek_v3", "glm4_moe_lite", "kimi_k2", "minicpm3", "sarvam_mla",
-    "youtu",
+    "axk1", "deepseek_v2", "deepseek_v3", "glm4_moe_lite", "kimi_k2", "minicpm3", "mistral4",
+    "sarvam_mla", "youtu",
 ]  # fmt: skip
 DSA: Final = ["axk2", "deepseek_v32", "glm_moe_dsa", "hy_v4"]
 
@@ -76,6 +79,7 @@ FAMILIES: Final[dict[str, Family]] = {
     "qwen2_5_vl": Family(patterns.upper_layers),
     "qwen2_vl_text": Family(patterns.upper_layers),
     "qwen2_5_vl_text": Family(patterns.upper_layers),
+    "qwen2_5_omni_text": Family(patterns.upper_layers),
     "qwen3_vl_text": Family(patterns.full_whatever),
     "qwen3_vl_moe_text": Family(patterns.full_whatever),
     "smollm3": Family(special.smollm3),
@@ -107,8 +111,6 @@ FAMILIES: Final[dict[str, Family]] = {
     "olmo3": Family(patterns.every(4)),
     "vaultgemma": Family(patterns.every(2)),
     "falcon": Family(attention=build.multi_query),
-    "RefinedWeb": Family(attention=build.multi_query),
-    "RefinedWebModel": Family(attention=build.multi_query),
     "gpt_bigcode": Family(attention=build.multi_query),
     "dbrx": Family(attention=build.nested_kv),
     "gpt_neo": Family(special.gpt_neo, special.gpt_neo_layer),
@@ -116,6 +118,9 @@ FAMILIES: Final[dict[str, Family]] = {
     "dory": Family(special.dory),
     "openelm": Family(attention=special.openelm),
     "nemotron-nas": Family(attention=special.nemotron_nas),
+    "deci": Family(attention=special.deci),
+    "step3_text": Family(attention=special.step3),
+    "step3p5": Family(patterns.full_whatever, special.step3p5),
     "hunyuan": Family(attention=special.hunyuan_cross_layer),
     "trocr": Family(attention=build.plain),
     "dots3_note_text": Family(special.dots3_note, special.dots3_note_layer),

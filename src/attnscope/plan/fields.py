@@ -18,7 +18,9 @@ from typing import Any, Final
 from attnscope.errors import ConfigError
 
 ALIASES: Final[dict[str, tuple[str, ...]]] = {
-    "hidden_size": ("hidden_size", "n_embd", "d_model", "emb_dim", "model_dim", "embed_dim"),
+    "hidden_size": (
+        "hidden_size", "n_embd", "n_embed", "d_model", "emb_dim", "model_dim", "embed_dim",
+    ),
     "num_hidden_layers": (
         "num_hidden_layers", "n_layer", "n_layers", "num_layers", "decoder_layers",
         "num_decoder_layers", "num_transformer_layers",
@@ -29,17 +31,22 @@ ALIASES: Final[dict[str, tuple[str, ...]]] = {
     ),
     "num_key_value_heads": (
         "num_key_value_heads", "num_kv_heads", "n_head_kv", "kv_n_heads", "multi_query_group_num",
-        "n_kv_heads",
+        "n_kv_heads", "num_attention_groups", "num_key_value_heads_per_layer",
     ),
     "head_dim": ("head_dim", "attention_head_dim", "d_head", "dim_head", "kv_channels"),
     "vocab_size": ("vocab_size", "padded_vocab_size", "n_words"),
     "max_position_embeddings": (
         "max_position_embeddings", "n_positions", "max_seq_len", "seq_length", "n_ctx",
-        "model_max_length", "max_sequence_length",
+        "model_max_length", "max_sequence_length", "max_context_length", "max_position_embedding",
     ),
     "dtype": ("dtype", "torch_dtype"),
 }  # fmt: skip
 """One name here, the names it goes by in published configs."""
+
+SIZES: Final = (
+    "hidden_size", "num_hidden_layers", "num_attention_heads", "num_key_value_heads",
+)  # fmt: skip
+"""Fields of which two names with two values are a contradiction."""
 
 MOST: Final = 10**8
 """No count in a config is above this: the widest vocabulary is a thousandth of it."""
@@ -61,15 +68,22 @@ class Fields:
         values: the flat config.
         kind: its model type, for the defaults.
         name: what to call the config in an error.
+        inside: whether it stands in the config of a model of several parts. Such a config may leave
+            out how many layers and heads there are; one that stands alone never does.
     """
 
-    def __init__(self, values: Mapping[str, Any], *, kind: str, name: str) -> None:
+    def __init__(
+        self, values: Mapping[str, Any], *, kind: str, name: str, inside: bool = False
+    ) -> None:
         self.values = dict(values)
         self.kind = kind
         self.name = name
         self.used: dict[str, Any] = {}
         self.defaulted: dict[str, Any] = {}
-        self.defaults: dict[str, Any] = library_defaults()["families"].get(kind, {})
+        library = library_defaults()
+        self.defaults: dict[str, Any] = library["families"].get(kind, {})
+        if inside:
+            self.defaults = {**library["sizes"].get(kind, {}), **self.defaults}
 
     def fail(self, sentence: str) -> ConfigError:
         """An error that begins with the config's name."""
@@ -79,13 +93,12 @@ class Fields:
         """Under which of its names a field stands, None when it is absent or null."""
         names = ALIASES.get(field, (field,))
         present = [one for one in names if self.values.get(one) is not None]
-        sizes = ("hidden_size", "num_hidden_layers", "num_attention_heads")
         if (
             len(present) > 1
-            and field in sizes
+            and field in SIZES
             and len({json.dumps(self.values[one], default=str) for one in present}) > 1
         ):
-            said = ", ".join(f"{one} = {self.values[one]!r}" for one in present)
+            said = ", ".join(f"{one} = {shown(self.values[one])}" for one in present)
             raise self.fail(f"{said} contradict each other.")
         return present[0] if present else None
 

@@ -104,7 +104,7 @@ def all_full(fields: Fields, layers: int) -> list[str]:
         off = fields.values.get("use_sliding_window") is False
         if fields.has(field) and fields.values[field] and not off:
             raise fields.fail(
-                f"{field} = {fields.values[field]!r}, but {fields.kind} has no windows; "
+                f"{field} = {shown(fields.values[field])}, but {fields.kind} has no windows; "
                 "they contradict each other."
             )
     return [FULL] * layers
@@ -189,7 +189,7 @@ def kimi(fields: Fields, layers: int) -> list[str]:
         for number in numbers:
             if not isinstance(number, int) or not 1 <= number <= layers:
                 raise fields.fail(
-                    f"linear_attn_config.{key} holds {number!r}; layers are 1 to {layers}."
+                    f"linear_attn_config.{key} holds {shown(number)}; layers are 1 to {layers}."
                 )
             if found[number - 1] is not None:
                 raise fields.fail(f"layer {number} stands in both lists of linear_attn_config.")

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from html import escape
 from typing import Any, Final
 
-from attnscope.plan.bytes import sequence_bytes
+from attnscope.plan.bytes import bytes_by_length
 from attnscope.plan.fit import Fit, corners, largest_context, size_text
 from attnscope.plan.model import Model
 from attnscope.plan.texts import lengths, tokens_text
@@ -92,7 +92,8 @@ def draw(
     form: dict[str, Any] = {"dtype": dtype, "kv_dtype": kv_dtype}
     drawn: dict[tuple[int | None, tuple[int, ...]], list[Curve]] = {}
     for curve in curves:
-        line = tuple(batch * sequence_bytes(curve.model, n, **form) for n in at)
+        size = bytes_by_length(curve.model, **form)
+        line = tuple(batch * size(n) for n in at)
         drawn.setdefault((curve.budget or budget, line), []).append(curve)
     rooms = {room for room, _ in drawn if room}
     sizes = [one for _, line in drawn for one in line if one > 0] + sorted(rooms)

@@ -24,6 +24,11 @@ from attnscope.plan.numbers import ALIASES
 INSIDE: Final = ("text_config", "llm_config", "language_config", "thinker_config", "decoder_config")
 """Where multimodal configs keep the language model's config."""
 
+OUTSIDE: Final = (
+    "torch_dtype", "dtype", "architectures", "tie_word_embeddings", "quantization_config",
+)  # fmt: skip
+"""What stands outside of the language model's config and holds for it too."""
+
 WRAPPERS: Final = {
     "gemma3": "gemma3_text",
     "gemma3n": "gemma3n_text",
@@ -41,6 +46,7 @@ WRAPPERS: Final = {
     "mllama": "mllama_text_model",
     "emu3": "emu3_text_model",
     "kimi_k25": "kimi_k2",
+    "step3_vl": "step3_text",
     "deepseek_vl_v2": "deepseek_v2",
 }
 """What a wrapper's text model is where its inner config does not say."""
@@ -59,6 +65,8 @@ SAME_AS: Final = {
     "kimi_vl_text": "deepseek_v3",
     "gpt-neox": "gpt_neox",
     "glm_moe_dsa_text": "glm_moe_dsa",
+    "phi3_v": "phi3",
+    "phi4mm": "phi3",
 }
 """Flat configs under another name."""
 
@@ -96,26 +104,27 @@ def read(
     return replace(model, source=found.kind)
 
 
-def unwrap(config: Mapping[str, Any], name: str) -> tuple[dict[str, Any], str]:
-    """The flat config of the language model, and its model type."""
+def unwrap(config: Mapping[str, Any], name: str) -> tuple[dict[str, Any], str, bool]:
+    """The flat config of the language model, its model type, and whether it stood in another."""
     outer = config.get("model_type")
     flat = dict(config)
+    inside = False
     for _ in range(3):
         key = next((one for one in INSIDE if isinstance(flat.get(one), dict)), None)
         if key is None or (key == "decoder_config" and "num_hidden_layers" in flat):
             break
         inner = dict(flat[key])
-        for shared in ("torch_dtype", "dtype", "architectures", "tie_word_embeddings"):
+        for shared in OUTSIDE:
             inner.setdefault(shared, flat.get(shared))
         kind = inner.get("model_type") or WRAPPERS.get(str(flat.get("model_type")))
         inner["model_type"] = kind or flat.get("model_type")
-        flat = inner
+        flat, inside = inner, True
     kind = flat.get("model_type") or outer
     if not isinstance(kind, str) or not kind:
         kind = _by_architecture(flat)
     if kind is None:
         raise _not_a_model(flat, name, None)
-    return flat, SAME_AS.get(kind, kind)
+    return flat, SAME_AS.get(kind, kind), inside
 
 
 def _by_architecture(flat: Mapping[str, Any]) -> str | None:
@@ -148,10 +157,14 @@ def _not_a_model(flat: Mapping[str, Any], name: str, kind: str | None) -> Except
     )
 
 
+def _cannot(kind: str) -> str:
+    return f"model_type {kind!r} cannot be planned: {REFUSED[kind]}."
+
+
 def _refuse(fields: Fields, kind: str) -> None:
     """Raise for what is known not to be plannable."""
     if kind in REFUSED:
-        raise fields.fail(f"model_type {kind!r} cannot be planned: {REFUSED[kind]}.")
+        raise fields.fail(_cannot(kind))
     if fields.values.get("is_encoder_decoder") is True:
         raise fields.fail(
             "is_encoder_decoder is true: part of its cache grows with the source, not the context."
@@ -172,8 +185,11 @@ def from_config(
     Raises:
         ConfigError: as `read`.
     """
-    flat, kind = unwrap(config, name)
-    fields = Fields(flat, kind=kind, name=name)
+    outer = config.get("model_type")
+    if isinstance(outer, str) and outer in REFUSED:
+        raise Fields(config, kind=outer, name=name).fail(_cannot(outer))
+    flat, kind, inside = unwrap(config, name)
+    fields = Fields(flat, kind=kind, name=name, inside=inside)
     _refuse(fields, kind)
     assumed: tuple[str, ...] = ()
     family = FAMILIES.get(kind)
@@ -203,6 +219,8 @@ def build_layers(fields: Fields, family: Family) -> list[Layer]:
         given = fields.raw("layers_block_type") or fields.raw("layer_types")
         given = given or fields.raw("hybrid_override_pattern") or ()
         fields.values["num_hidden_layers"] = len(given)
+    if fields.kind == "step3p5":
+        special.without_drafts(fields)
     count = fields.layers()
     if family.rule in special.UNROLLED:
         names = family.rule(fields, count)

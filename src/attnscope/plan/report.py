@@ -26,7 +26,7 @@ from attnscope.plan.fit import largest_context
 from attnscope.plan.flops import Cost, cost
 from attnscope.plan.model import Model
 from attnscope.plan.numbers import FORMATS
-from attnscope.plan.weights import Weights, weights_of
+from attnscope.plan.weights import Weights, quantised, unknown, weights_of
 from attnscope.plan.what_if import left_out, schemes
 
 SCHEMA: Final = "attnscope.plan/1"
@@ -175,6 +175,8 @@ def report(model: Model, asked: Asked, *, path: Path | None = None) -> dict[str,
         for count in left_out(model, asked.groups)
         if asked.groups != Asked.groups  # nobody asked for the default
     ]
+    if known is None and quantised(model) is not None:
+        said["notes"].append(f"weights: {unknown(model)}")
     said["notes"] += [f"{one.engine}: {one.formula}" for one in engines if one.size is None]
     _add_fit(said, model, asked, known)
     _add_device(said, asked, spent)
@@ -210,8 +212,7 @@ def formats_table(model: Model, asked: Asked) -> list[dict[str, Any]]:
 
 
 _UNKNOWN: Final = (
-    "The weights of {name} are not known ({architecture} is not counted and there are no files "
-    "beside the config); give --weights BYTES, or --weights 0."
+    "The weights of {name} are not known ({why}); give --weights BYTES, or --weights 0."
 )
 
 
@@ -224,14 +225,14 @@ def weights_unknown(model: Model, asked: Asked) -> str | None:
     """
     if _weights(model, asked, None) is not None:
         return None
-    return _UNKNOWN.format(name=model.name, architecture=model.architecture)
+    return _UNKNOWN.format(name=model.name, why=unknown(model))
 
 
 def _add_fit(said: dict[str, Any], model: Model, asked: Asked, known: Weights | None) -> None:
     if asked.budget is None:
         return
     if known is None:
-        raise ValueError(_UNKNOWN.format(name=model.name, architecture=model.architecture))
+        raise ValueError(_UNKNOWN.format(name=model.name, why=unknown(model)))
     found = largest_context(
         model,
         asked.budget,

@@ -108,6 +108,41 @@ def nemotron_nas(fields: Fields, index: int, kind: str) -> Layer:
     )
 
 
+def deci(fields: Fields, index: int, kind: str) -> Layer:
+    """DeciLM: blocks as in Nemotron-NAS, or `num_key_value_heads_per_layer`."""
+    if fields.has("block_configs"):
+        return nemotron_nas(fields, index, kind)
+    if not fields.has("num_key_value_heads"):
+        raise fields.fail("the field num_key_value_heads_per_layer is missing.")
+    return build.plain(fields, index, kind)
+
+
+def step3(fields: Fields, index: int, kind: str) -> Layer:
+    """Step-3: all queries share few KV heads, as many as there are `num_attention_groups`."""
+    if not fields.has("num_key_value_heads"):
+        raise fields.fail("the field num_attention_groups is missing.")
+    return build.plain(fields, index, kind)
+
+
+def step3p5(fields: Fields, index: int, kind: str) -> Layer:
+    """Step-3.5: `attention_other_setting` holds the heads of the layers that slide."""
+    setting = fields.table("attention_other_setting")
+    if kind != setting.get("attention_type", SLIDING) or fields.has("per_layer_config"):
+        return build.plain(fields, index, kind)
+    names = {"num_attention_groups": "num_key_value_heads"}
+    other = {names.get(name, name): value for name, value in setting.items()}
+    # The model's own number of groups stands under its other name, and is not these layers'.
+    own = {**fields.values, "num_attention_groups": None, **other}
+    return build.plain(Fields(own, kind=fields.kind, name=fields.name), index, kind)
+
+
+def without_drafts(fields: Fields) -> None:
+    """Step-3.5 lists the kinds of its layers for drafting too, after those of the model."""
+    given, drafts = fields.raw("layer_types"), fields.optional("num_nextn_predict_layers", least=0)
+    if isinstance(given, list) and drafts and len(given) == fields.layers() + drafts:
+        fields.values["layer_types"] = given[:-drafts]
+
+
 def hunyuan_cross_layer(fields: Fields, index: int, kind: str) -> Layer:
     """Hunyuan-Large: with `use_cla`, each group of `cla_share_factor` layers shares one cache."""
     layer = build.plain(fields, index, kind)

@@ -11,7 +11,7 @@ Formulas (parameters of one layer; C model width, H and G heads of width D, F th
 
 Units: bytes, parameters.
 
-Not here: formats of quantised weights other than by their files.
+Not here: bytes of quantised weights other than by their files.
 """
 
 from __future__ import annotations
@@ -83,6 +83,8 @@ def from_files(path: Path) -> Weights | None:
     """
     if path.is_file() and path.suffix.lower() == ".gguf":
         return _from_gguf(path)
+    if path.is_file() and path.name != "config.json":
+        return None  # whose weights lie beside a config under another name is not known
     folder = path if path.is_dir() else path.parent
     files = sorted(folder.glob("*.safetensors"))
     index = folder / "model.safetensors.index.json"
@@ -246,6 +248,28 @@ def _mlp(fields: Fields, index: int, style: str, width: int) -> tuple[int, int]:
     return router + common + experts * one, router + common + chosen * one
 
 
+def quantised(model: Model) -> str | None:
+    """What the config says its published weights are quantised to, None where it says nothing."""
+    for name in ("quantization_config", "compression_config"):
+        table = model.fields.get(name)
+        if isinstance(table, dict) and table:
+            return str(table.get("quant_method") or table.get("format") or "a format not named")
+    return None
+
+
+def unknown(model: Model) -> str:
+    """Why the weights of a model without files are not known.
+
+    >>> from attnscope.plan import read
+    >>> unknown(read("gpt-oss-20b"))
+    'quantization_config says mxfp4, and no files; --dtype bf16 counts them in bf16'
+    """
+    how = quantised(model)
+    if how is not None and count(model) is not None:
+        return f"quantization_config says {how}, and no files; --dtype bf16 counts them in bf16"
+    return f"{model.architecture} is not counted, and no files"
+
+
 def weights_of(
     model: Model, *, path: Path | None = None, dtype: str | None = None
 ) -> Weights | None:
@@ -256,7 +280,8 @@ def weights_of(
         dtype: of the weights, where they are counted; the config's own by default.
 
     Returns:
-        None where neither way knows.
+        None where neither way knows: of weights that are quantised, parameters are no bytes, and
+        they are counted only where a dtype is given.
 
     >>> from attnscope.plan import read
     >>> weights_of(read("llama-3-8b")).parameters
@@ -266,7 +291,7 @@ def weights_of(
     if found is not None:
         return found
     counted = count(model)
-    if counted is None:
+    if counted is None or (dtype is None and quantised(model) is not None):
         return None
     form = model_format(dtype if dtype is not None else model.dtype)
     return Weights(
