@@ -231,7 +231,7 @@ def test_unknown_weights_leave_what_fits_open_and_say_so() -> None:
 
 
 def test_a_model_that_does_not_fit_says_why() -> None:
-    part = answered(model={"name": "deepseek-v3"}, room="h100")["models"][0]
+    part = answered(model={"name": "deepseek-v2"}, room="h100")["models"][0]
     assert (part["fit"]["value"], part["fit"]["why"]) == (0, "weights")
     assert {one["device"]: one["fit"]["why"] for one in part["devices"]}["b200"] == "weights"
 
