@@ -30,15 +30,8 @@ OUTSIDE: Final = (
 """What stands outside of the language model's config and holds for it too."""
 
 WRAPPERS: Final = {
-    "gemma3": "gemma3_text",
-    "gemma3n": "gemma3n_text",
-    "gemma4": "gemma4_text",
     "gemma4_unified": "gemma4_unified_text",
-    "llama4": "llama4_text",
-    "qwen3_5": "qwen3_5_text",
-    "qwen3_5_moe": "qwen3_5_moe_text",
     "qwen4_exp": "qwen4_exp_text",
-    "dots3_note": "dots3_note_text",
     "llava": "llama",
     "mistral3": "mistral",
     "aria": "aria_text",

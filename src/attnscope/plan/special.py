@@ -163,8 +163,8 @@ def dots3_note(fields: Fields, layers: int) -> list[str]:
 
 
 SWA_DEFAULTS = {
-    "num_attention_heads": 64, "num_key_value_heads": 64, "kv_lora_rank": 1024, "head_dim": 256,
-    "qk_nope_head_dim": 192, "v_head_dim": 128,
+    "num_attention_heads": 64, "kv_lora_rank": 1024, "head_dim": 256, "qk_nope_head_dim": 192,
+    "v_head_dim": 128,
 }  # fmt: skip
 
 
