@@ -231,3 +231,18 @@ def test_a_model_that_is_here_asks_nobody(
     for name in ("llama-3-8b", "some/model", str(snapshot)):
         assert run(["plan", name]) == 0
     assert capsys.readouterr().err == ""
+
+
+def test_a_name_that_resolves_for_ever_keeps_no_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing can end that thread, so the process must not wait for it."""
+    done = threading.Event()
+    monkeypatch.setattr(plan_fetch, "_trouble", lambda *_: done.wait())
+    monkeypatch.setattr(plan_fetch, "SECONDS", 0.05)
+    before = set(threading.enumerate())
+    try:
+        with pytest.raises(ConfigError, match="did not answer within 0 seconds"):
+            plan_fetch._ask("some/model", "https://example.invalid")
+        (asking,) = set(threading.enumerate()) - before
+        assert asking.daemon
+    finally:
+        done.set()
