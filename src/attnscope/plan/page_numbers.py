@@ -124,7 +124,10 @@ class Numbers:
         words = f"cache in {self.said['kv_dtype']}"
         if cache.note:
             words += f" ({cache.note})"
-        return words if plain.name == cache.name else f"{words}, convolutions in {plain.name}"
+        numbers = {store.number for layer in self.model.layers for store in layer.stores}
+        if plain.name == cache.name or "model" not in numbers:
+            return words
+        return f"{words}, convolutions in {plain.name}"
 
     def cache(self) -> dict[str, Number]:
         """Bytes of the cache, and how they grow."""
