@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from attnscope.core import Request, attend, spans
+from attnscope.core import Request, attend, fused, spans
 from attnscope.core.workspace import Workspace
 
 
@@ -60,6 +60,16 @@ def test_tokens_that_were_changed_in_place_are_read_anew() -> None:
     torch.testing.assert_close(
         again, attend(*qkv, statistics=request, impl="strip")["induction_mass"]
     )
+
+
+def test_links_of_tokens_are_made_once_for_all_layers() -> None:
+    tokens = torch.tensor([[3, 1, 3, 1]])
+    first = fused._links(tokens, 4)
+    assert fused._links(tokens, 4)[0] is first[0]
+    assert fused._links(tokens.clone(), 4)[0] is not first[0]
+    with torch.inference_mode():
+        unversioned = tokens.clone()
+    assert fused._links(unversioned, 4)[0] is not fused._links(unversioned, 4)[0]
 
 
 def test_tokens_made_in_inference_mode_are_read_each_time() -> None:

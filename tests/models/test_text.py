@@ -32,6 +32,7 @@ def test_read_exactly(tmp_path: Path) -> None:
         ("国".encode()[:2], "is not UTF-8: byte 0 is 0xe5"),
         ("国".encode("utf-16-le") + b"a\0", "is not text: byte 3 is NUL"),
         (b"a\0b", "is not text: byte 1 is NUL. If it is UTF-16"),
+        (b"\0a", "is not text: byte 0 is NUL"),
     ],
 )
 def test_files_that_are_not_text(tmp_path: Path, raw: bytes, says: str) -> None:
