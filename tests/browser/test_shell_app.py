@@ -284,6 +284,15 @@ def test_a_phone_shows_every_screen_without_scrolling_sideways(
     assert page.locator(".head").evaluate(wide) <= 0
 
 
+@pytest.mark.parametrize("width", [800, 968, 1280])  # 968: a cell of JupyterLab beside its files
+@pytest.mark.parametrize("language", ["en", "zh"])
+def test_the_header_is_one_line_where_it_can_be(page: Any, width: int, language: str) -> None:
+    page.set_viewport_size({"width": width, "height": 700})
+    open_fake(page, "#overview/made", name="a model with a rather long name")
+    page.wait_for_selector("[role=gridcell]")
+    assert page.locator(".head").bounding_box()["height"] < 60
+
+
 def test_the_app_starts_on_any_size_of_page(page: Any) -> None:
     page.set_viewport_size({"width": 3840, "height": 2160})
     open_fake(page, "#overview/made", layers=30, heads=16)

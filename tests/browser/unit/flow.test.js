@@ -243,3 +243,8 @@ test("bytes become places at every length that UTF-8 has", () => {
 test("weights of nothing shade nothing", () => {
   assert.deepEqual([...shades([0, 0, 0], 1)], [0, 0, 0]);
 });
+
+test("a line may be broken between scripts, on either side of a character that is a word", () => {
+  assert.deepEqual([["a", "国"], ["国", "a"], ["国", "王"], ["a", "b"], ["国", "。"], ["（", "国"], ["a-", "b"], ["a", " b"], ["", "国"]]
+    .map(([before, label]) => breaks(before, label)), [true, true, true, false, false, false, true, true, true]);
+});

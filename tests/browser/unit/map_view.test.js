@@ -13,7 +13,7 @@ import { meaningOf } from "../../../src/attnscope/serve/static/js/screens/map/ke
 import { partOf, wheelFactor } from "../../../src/attnscope/serve/static/js/screens/map/pointer.js";
 import { largest, totalOf } from "../../../src/attnscope/serve/static/js/screens/map/rowtable.js";
 import { addedLabels, joinedLabel } from "../../../src/attnscope/serve/static/js/parts/labels.js";
-import { Haystack } from "../../../src/attnscope/serve/static/js/screens/map/search.js";
+import { Haystack, nextHit } from "../../../src/attnscope/serve/static/js/screens/map/search.js";
 import {
   LARGEST_CELL, clampView, fitView, flight, panBy, reveal, seenRect, toPixels, toTokens, zoomAt,
 } from "../../../src/attnscope/serve/static/js/screens/map/view.js";
@@ -332,4 +332,26 @@ test("the pieces of a character are said once, end no sentence between them, and
   assert.deepEqual(new Haystack(table).find("i 🍎。t"), [{ from: 0, to: 7 }]);
   assert.deepEqual(joinedLabel(table, 2, 5), "🍎。");
   assert.deepEqual(addedLabels(table, 1, 3), [" 🍎", "", ""]);
+});
+
+test("hits follow one another around the ends, from the first forwards and from the last backwards", () => {
+  const walk = (/** @type {number} */ by) => [0, 1, 2, 3].reduce((seen) => [...seen, nextHit(seen[seen.length - 1], by, 3)], [-1]);
+  assert.deepEqual(walk(1), [-1, 0, 1, 2, 0]);
+  assert.deepEqual(walk(-1), [-1, 2, 1, 0, 2]);
+});
+
+test("a map smaller than the picture keeps 60 pixels of itself in sight, a small picture its middle", () => {
+  const [extent, size] = [{ keys: 40, queries: 40 }, { width: 400, height: 100 }];
+  const { x, y } = clampView({ x: 1e6, y: 1e6, pixels: 4 }, extent, size);
+  assert.deepEqual([x, y], [40 + (200 - 60) / 4, 40]);
+  const back = clampView({ x: -1e6, y: -1e6, pixels: 4 }, extent, size);
+  assert.deepEqual([back.x, Math.abs(back.y)], [-(200 - 60) / 4, 0]);
+});
+
+test("revealing leaves what stands on the margin, at either side", () => {
+  const view = { x: 100, y: 100, pixels: 10 };
+  const at = (/** @type {number} */ left) => 100 + (left - 400) / 10 - 0.5;
+  for (const left of [40, 760]) near(reveal(view, size, { key: at(left), query: 100 }).x, 100);
+  near(reveal(view, size, { key: at(30), query: 100 }).x, 99);
+  near(reveal(view, size, { key: at(770), query: 100 }).x, 101);
 });

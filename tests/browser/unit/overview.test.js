@@ -77,9 +77,15 @@ test("no two cells meet, all are in the field, each is found where it stands", (
 });
 
 test("the rows fit the width wherever cells need not shrink below the least", () => {
-  const { info, heads } = made(30, 9, 3);
-  for (const sort of SORTS) {
-    assert.ok(arrange(sections(info.layers, heads, { sort, statistic: "entropy", top: null }), { width: 900, height: 600, label: 80 }).width <= 900);
+  for (const [many, kv] of [[9, 3], [24, 8], [40, 40]]) {
+    const { info, heads } = made(30, many, kv);
+    for (const sort of SORTS) {
+      assert.ok(arrange(sections(info.layers, heads, { sort, statistic: "entropy", top: null }), { width: 900, height: 600, label: 80 }).width <= 900);
+    }
+    // In layers no room is given away: one more pixel for each cell would not fit.
+    const { cells } = arrange(sections(info.layers, heads, { sort: "layer", statistic: "entropy", top: null }), { width: 900, height: 600, label: 80 });
+    const last = cells[many - 1];
+    assert.ok(cells[0].width === CELL.most || last.x + last.width + many > 900, `${many} heads`);
   }
 });
 

@@ -23,6 +23,7 @@ test("numbers keep three digits and a true minus sign", () => {
   assert.equal(signed(-0.001, 2), "0.00");
   assert.equal(count(32768), "32,768");
   assert.equal(count(undefined), DASH);
+  assert.deepEqual([1e-4, 9.99e-5, 999999999, 1e9].map((value) => significant(value)), ["0.000100", "9.99e−5", "999,999,999", "1.00e9"]);
 });
 
 test("a statistic is written in its own unit", () => {

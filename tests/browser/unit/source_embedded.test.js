@@ -221,3 +221,93 @@ test("bfloat16 is the upper half of a float32", () => {
   const arrays = new EmbeddedArrays(entries, /** @type {ArrayBuffer} */ (planesOf(upper, 2).buffer));
   assert.deepEqual(arrays.get("q", 0, 0), values);
 });
+
+/**
+ * A page of one head with a mask, a bias for each pair and one by offset; and what its rows see, by definition.
+ * @param {number} T
+ */
+function makeOdd(T) {
+  const random = randomOf(9);
+  const draw = (/** @type {number} */ n) => Float32Array.from({ length: n }, () => 2 * (random() - 0.5));
+  const [q, k, bias, line] = [draw(T * 2), draw(T * 2), draw(T * T), draw(2 * T - 1)];
+  const wide = Math.ceil(T / 8);
+  const mask = new Uint8Array(T * wide);
+  const score = new Float64Array(T * T).fill(-Infinity);
+  bias[3 * T + 1] = -Infinity;
+  for (let i = 0; i < T; i++) {
+    for (let j = 0; j < T; j++) {
+      const seen = j === i || random() < 0.7;
+      if (seen) mask[i * wide + Math.floor(j / 8)] |= 128 >> j % 8; // as numpy.packbits: the first key is the highest bit
+      const offset = line[j - i + T - 1];
+      if (seen && j <= i) score[i * T + j] = 0.5 * (q[2 * i] * k[2 * j] + q[2 * i + 1] * k[2 * j + 1]) + bias[i * T + j] + offset;
+    }
+  }
+  const logsumexp = Float32Array.from({ length: T }, (_, i) => Math.log(score.subarray(i * T, i * T + T).reduce((sum, one) => sum + Math.exp(one), 0)));
+  /** @type {[string, any, number | null, number[]][]} */
+  const arrays = [
+    ["first", new Int32Array(T), null, [T]], ["end", Int32Array.from({ length: T }, (_, i) => i + 1), null, [T]], ["origin", new Int32Array(T), null, [T]],
+    ["mask", mask, null, [T, wide]], ["k", k, 0, [T, 2]], ["q", q, 0, [T, 2]], ["logsumexp", logsumexp, 0, [T]],
+    ["bias", bias, 0, [T, T]], ["bias_by_offset", line, 0, [2 * T - 1]], ["track:entropy", Float32Array.from({ length: T }, (_, i) => i), 0, [T]],
+  ];
+  let at = 0;
+  const entries = arrays.map(([name, array, head, shape]) => {
+    const dtype = array instanceof Uint8Array ? "u1" : array instanceof Int32Array ? "i4" : "f4";
+    const entry = { name, layer: 0, head, dtype, shape, at };
+    at += array.byteLength;
+    return entry;
+  });
+  const data = new Uint8Array(at);
+  arrays.forEach(([, array], index) => data.set(array instanceof Uint8Array ? array : planesOf(array, 4), entries[index].at));
+  const layer = { index: 0, kind: "full", reason: null, window: null, query_heads: 1, kv_heads: 1, queries: T, keys: T, levels: Math.max(1, Math.ceil(Math.log2(T / 256)) + 1), causal: true, cross: false, arrived: false, sink_logit: false };
+  const page = /** @type {any} */ ({
+    schema: "attnscope.page/1", entry: { id: "page", name: "n", model: "m", tokens: T }, tokens: {}, heads: [], view: {}, bytes: at,
+    info: { sink_keys: 1, tracks: ["entropy"], layers: [layer] }, layers: [{ index: 0, scale: 0.5, softcap: null, heads: [0] }], arrays: entries,
+  });
+  return { source: createEmbeddedSource(page, data.buffer), score, logsumexp };
+}
+
+test("masks and biases hide and move what the definition says", async () => {
+  const T = 21;
+  const { source, score, logsumexp } = makeOdd(T);
+  const here = { trace: "page", layer: 0, head: 0 };
+  let hidden = 0;
+  for (let query = 0; query < T; query++) {
+    for (let key = 0; key < T; key++) {
+      const wanted = score[query * T + key];
+      const cell = await source.cell({ ...here, query, key });
+      assert.equal(cell.visible, wanted > -Infinity, `${query} ${key}`);
+      hidden += key <= query && wanted === -Infinity ? 1 : 0;
+      if (cell.visible) close(cell.score ?? NaN, wanted, 1e-12);
+      close(cell.weight, Math.exp(wanted - logsumexp[query]), 1e-12);
+    }
+  }
+  assert.ok(hidden > 20);
+  const [tile] = await source.tiles({ ...here, measure: "uniform", level: 0, at: [[0, 0]] });
+  for (let query = 0; query < T; query++) {
+    const seen = score.subarray(query * T, query * T + T).filter((one) => one > -Infinity).length;
+    for (let key = 0; key < T; key++) close(tile.mean?.[query * T + key] ?? NaN, score[query * T + key] > -Infinity ? Math.fround(1 / seen) : NaN, 1e-6);
+  }
+});
+
+test("at the rim a track's last cell is of what is left, and distances over 1,024 share their bins", async () => {
+  const T = 1031;
+  const { source, score, logsumexp } = makeOdd(T);
+  const here = { trace: "page", layer: 0, head: 0 };
+  const [track] = await source.tracks({ ...here, names: ["entropy"], level: 2, at: [1] });
+  assert.equal(track.mean.length, 2);
+  assert.deepEqual([...track.mean], [1025.5, 1029]);
+  assert.deepEqual([...track.max], [1027, 1030]);
+  const { cell, density } = await source.expected(here);
+  assert.deepEqual([cell, density.length], [2, 516]);
+  for (const bin of [0, 7, 515]) {
+    let [sum, pairs] = [0, 0];
+    for (let i = 0; i < T; i++) {
+      for (let j = 0; j <= i; j++) {
+        if (Math.floor((i - j) / 2) !== bin || score[i * T + j] === -Infinity) continue;
+        sum += Math.exp(score[i * T + j] - logsumexp[i]);
+        pairs += 1;
+      }
+    }
+    close(density[bin], sum / pairs, 1e-6);
+  }
+});

@@ -68,6 +68,18 @@ export function fold(text) {
   return [...text.replace(/\s/g, " ")].map((c) => (c.toLowerCase().length === c.length ? c.toLowerCase() : c)).join("");
 }
 
+/**
+ * The hit before or after one, around the ends.
+ * @param {number} at   -1 where none is shown yet
+ * @param {number} by   1 or -1
+ * @param {number} count
+ * @returns {number}
+ */
+export function nextHit(at, by, count) {
+  if (at < 0) return by < 0 ? count - 1 : 0;
+  return (at + by + count) % count;
+}
+
 export class SearchBox {
   /**
    * @param {object} options
@@ -137,7 +149,7 @@ export class SearchBox {
   /** @param {number} by */
   go(by) {
     if (!this.hits.length) return this.look();
-    this.at = (this.at + by + this.hits.length + (this.at < 0 && by < 0 ? 1 : 0)) % this.hits.length;
+    this.at = nextHit(this.at, by, this.hits.length);
     this.tell();
     return this.onGo(this.hits[this.at]);
   }
