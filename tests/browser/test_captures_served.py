@@ -6,8 +6,12 @@ import contextlib
 import http.client
 import json
 import os
+import re
+import subprocess
+import sys
 import time
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -67,6 +71,30 @@ def test_a_text_is_captured_and_opened(served: Any, samples: Any) -> None:
     listed = wire.ask("GET", "api/traces")[1]["traces"]
     assert entry in listed
     check_weights(samples, attnscope.open(newest(served)))
+
+
+def test_look_open_captures_and_opens(samples: Any, tmp_path: Path) -> None:
+    """The server takes the place of the process that held the model, and needs little memory."""
+    hidden = ("DISPLAY", "WAYLAND_DISPLAY")  # so that no browser opens
+    environment = {name: value for name, value in os.environ.items() if name not in hidden}
+    environment["XDG_CACHE_HOME"] = str(tmp_path)
+    command = [sys.executable, "-m", "attnscope", "look", TEXT, "--open"]
+    command += ["--model", str(samples.models["llama"])]
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, env=environment
+    ) as process:
+        try:
+            assert process.stdout is not None
+            lines = iter(process.stdout.readline, "")
+            address = next(line.strip() for line in lines if line.startswith("http://127.0.0.1:"))
+            [entry] = Wire(address).ask("GET", "api/traces")[1]["traces"]
+            assert entry["model"].endswith("llama")
+            tokens = Wire(address).ask("GET", f"api/traces/{entry['id']}/tokens")[1]
+            assert tokens["text"] == TEXT
+            status = Path(f"/proc/{process.pid}/status").read_text()
+            assert int(re.search(r"VmRSS:\s+(\d+) kB", status)[1]) < 200_000  # type: ignore[index]
+        finally:
+            process.terminate()
 
 
 def test_a_generation_is_told_token_by_token(served: Any, samples: Any) -> None:

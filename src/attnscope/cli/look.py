@@ -5,6 +5,8 @@ Not here: models and capture (attnscope.capture), the numbers (gather.py), the p
 
 from __future__ import annotations
 
+import os
+import subprocess
 import sys
 import time
 from collections.abc import Iterator
@@ -111,14 +113,20 @@ def a_place(model: str) -> Path:
 
 
 def serve_saved(save: Path) -> None:
-    """The app on a trace that was just saved, until it is interrupted."""
-    from attnscope.cli.serve import show
-    from attnscope.serve.run import Settings, open_all
-    from attnscope.serve.store import Store
+    """The app on a trace that was just saved, until it is interrupted.
 
-    store = Store()
-    open_all(store, [save])
-    show(store, Settings(save.parent), browse=True)
+    `attnscope serve` takes this process's place: what the model took of memory is free again, and
+    tiles are made with the threads that serving wants, which are set before numpy is imported.
+    """
+    command = [
+        sys.executable, "-m", "attnscope", "serve", str(save.absolute()),
+        "--traces", str(save.absolute().parent),
+    ]  # fmt: skip
+    sys.stdout.flush()
+    sys.stderr.flush()
+    if sys.platform == "win32":  # there the shell would not wait for the one that takes the place
+        raise SystemExit(subprocess.call(command))
+    os.execv(sys.executable, command)
 
 
 def read(file: Path) -> str:

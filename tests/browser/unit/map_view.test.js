@@ -4,7 +4,7 @@ import { test } from "node:test";
 import { Sections, nextWord, visibleLabel } from "../../../src/attnscope/serve/static/js/draw/sections.js";
 import { escapeXml, fitText, shapesToSvg, textWidth } from "../../../src/attnscope/serve/static/js/draw/shapes.js";
 import {
-  alongOf, barOf, heightOf, labelShapes, sectionShapes, seenTokens, trackShapes, wrap,
+  alongOf, barOf, heightOf, labelShapes, numberShapes, sectionShapes, seenTokens, trackShapes, wrap,
 } from "../../../src/attnscope/serve/static/js/draw/tracks.js";
 import { Camera } from "../../../src/attnscope/serve/static/js/screens/map/camera.js";
 import { footShapes, svgText } from "../../../src/attnscope/serve/static/js/screens/map/export.js";
@@ -354,4 +354,14 @@ test("revealing leaves what stands on the margin, at either side", () => {
   for (const left of [40, 760]) near(reveal(view, size, { key: at(left), query: 100 }).x, 100);
   near(reveal(view, size, { key: at(30), query: 100 }).x, 99);
   near(reveal(view, size, { key: at(770), query: 100 }).x, 101);
+});
+
+test("positions stand at round steps, their ticks against the map", () => {
+  const band = { at: 10, size: 50 };
+  const made = numberShapes({ ...keys, first: 0, pixels: 2, count: 100 }, band, style);
+  assert.ok(made.kind === "group");
+  const ticks = made.shapes.flatMap((shape) => (shape.kind === "line" ? [shape.points] : []));
+  assert.deepEqual(ticks, [[[100, 56], [100, 60]], [[200, 56], [200, 60]]]);
+  const texts = made.shapes.flatMap((shape) => (shape.kind === "text" ? [[shape.text, shape.x, shape.y]] : []));
+  assert.deepEqual(texts, [["0", 102, 50], ["50", 200, 50]]);
 });
