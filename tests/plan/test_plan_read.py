@@ -10,7 +10,7 @@ import pytest
 
 from attnscope.errors import ConfigError
 from attnscope.plan import from_config, read
-from attnscope.plan.find import built_in_names
+from attnscope.plan.find import built_in_names, parse_json
 
 LLAMA: dict[str, Any] = {
     "model_type": "llama",
@@ -335,6 +335,27 @@ def test_broken_files_are_a_sentence(tmp_path: Path, content: bytes, words: list
     with pytest.raises(ConfigError) as caught:
         read(path)
     assert all(word in str(caught.value) for word in words), str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("value", "deep"),
+    [
+        ("[" * 99 + "]" * 99, False),
+        ("[" * 100 + "]" * 100, True),
+        ("[" * 99 + "{" + "}" + "]" * 99, True),
+        ("[" + "[], " * 300 + "[]]", False),
+        ('"' + "[" * 300 + '"', False),
+        ('"' + '\\"' + "{" * 300 + '"', False),
+        ('["a\\\\", ' + "[" * 100 + "]" * 101, True),
+    ],
+)
+def test_depth_is_of_brackets_outside_of_strings(value: str, deep: bool) -> None:
+    text = f'{{"note": {value}}}'
+    if deep:
+        with pytest.raises(ConfigError, match="nested too deeply"):
+            parse_json(text, "c")
+    else:
+        assert parse_json(text, "c") == json.loads(text)
 
 
 def test_five_gigabytes_are_not_read(tmp_path: Path) -> None:

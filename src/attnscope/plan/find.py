@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 MOST_BYTES: Final = 16 << 20
 """No config is larger: the largest published ones have some hundred thousand bytes."""
+MOST_NESTED: Final = 100
 MOST_DIGITS: Final = 1000
 CONFIGS: Final = Path(__file__).parent / "data" / "configs"
 _PART: Final = r"[A-Za-z0-9_](?:[\w.-]{0,94}[A-Za-z0-9_])?"
@@ -175,6 +176,8 @@ def parse_json(text: str | bytes, name: str) -> dict[str, Any]:
     """
     try:
         plain = text.decode("utf-8") if isinstance(text, bytes) else text
+        if _depth_exceeds(plain, MOST_NESTED):
+            raise ConfigError(f"{name} is nested too deeply to be a config.")
         loaded = json.loads(plain, parse_int=_whole)
     except UnicodeDecodeError as error:
         raise ConfigError(f"{name} is not text: byte {error.start} is not UTF-8.") from None
@@ -182,13 +185,36 @@ def parse_json(text: str | bytes, name: str) -> dict[str, Any]:
         raise ConfigError(
             f"{name} is not JSON: {error.msg} at line {error.lineno}, column {error.colno}."
         ) from None
-    except RecursionError:
-        raise ConfigError(f"{name} is nested too deeply to be a config.") from None
     except ValueError as error:
         raise ConfigError(f"{name} holds a number that cannot be one: {error}.") from None
     if not isinstance(loaded, dict):
         raise ConfigError(f"{name} holds {_kind(loaded)}, not an object with a model's fields.")
     return loaded
+
+
+def _depth_exceeds(text: str, most: int) -> bool:
+    """Whether brackets outside of strings open more than `most` deep.
+
+    Asked before the parser goes there, since what happens at the end of a stack is the host's
+    affair: Python says so, and a browser's engine may break off anywhere.
+    """
+    if text.count("[") + text.count("{") <= most:
+        return False
+    depth, at, inside = 0, 0, False
+    while at < len(text):
+        char = text[at]
+        if char == '"':
+            inside = not inside
+        elif inside:
+            at += char == "\\"
+        elif char in "[{":
+            depth += 1
+            if depth > most:
+                return True
+        elif char in "]}":
+            depth -= 1
+        at += 1
+    return False
 
 
 def _whole(digits: str) -> int:
