@@ -2,6 +2,7 @@
 
     samples    the models and the traces (session)
     served     the server: its address, its traces' ids, and the traces themselves (session)
+    site       the course, exported to a folder (session)
     page       a page that fails the test for any error in its console; nothing is opened yet
     open_app   page.goto with a view: open_app("#map/llama-short/1.2")
 
@@ -84,6 +85,16 @@ def served(samples: Samples, tmp_path_factory: pytest.TempPathFactory) -> Iterat
         assert process.wait(SECONDS_TO_START) == 0
         assert process.stdout is not None
         process.stdout.close()
+
+
+@pytest.fixture(scope="session")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The course as it is exported; tests read it and leave it as it is."""
+    from attnscope.lessons.site import export
+
+    folder = tmp_path_factory.mktemp("course")
+    export(folder)
+    return folder
 
 
 @pytest.fixture(scope="module")

@@ -10,21 +10,23 @@ from typing import Any
 
 from axe import SCRIPT
 
-from attnscope.lessons.site import export
+SHOWN = 1e-9
+"""What a page holds is a float64 written in full; its sums run in another order than Python's.
 
-SITES: dict[Path, Path] = {}
-
-
-def exported(folder: Path) -> Path:
-    """The exported site below a folder, written once."""
-    if folder not in SITES:
-        export(folder)
-        SITES[folder] = folder
-    return SITES[folder]
+Cosines of a thousand radians, and eigenvectors (test_twins_latent.py), agree to some ten digits.
+"""
 
 
 def address(site: Path, language: str, page: str) -> str:
     return (site / language / page).as_uri()
+
+
+def opened(page: Any, site: Path, language: str, slug: str) -> Any:
+    """A lesson's page, alive, with all that is folded open."""
+    page.goto(address(site, language, f"{slug}.html"))
+    page.wait_for_selector(".course.live")
+    page.evaluate("document.querySelectorAll('details').forEach((one) => { one.open = true; })")
+    return page
 
 
 def faults(page: Any) -> list[str]:
@@ -45,6 +47,18 @@ def faults(page: Any) -> list[str]:
 def number(widget: Any, name: str) -> float:
     """The exact value behind an output of a widget."""
     return float(widget.locator(f'output[data-name="{name}"]').get_attribute("data-value"))
+
+
+def numbers(widget: Any, name: str, count: int) -> list[float]:
+    """The exact values behind a row of outputs."""
+    return [number(widget, f"{name}.{at}") for at in range(count)]
+
+
+def choose(widget: Any, choice: str, group: int | None = None) -> None:
+    """Press a button of a switch; `group` says of which where two have one of that name."""
+    switch = widget.locator(".switch")
+    switch = switch if group is None else switch.nth(group)
+    switch.locator(f'button[data-choice="{choice}"]').click()
 
 
 def move(widget: Any, name: str, value: float) -> None:

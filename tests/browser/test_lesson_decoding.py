@@ -12,31 +12,13 @@ from typing import Any
 
 import numpy as np
 import pytest
-from lessons_site import address, exported, move, number
+from lessons_site import SHOWN, choose, move, number, opened
 
 from attnscope.lessons import figures, twins_cache, world
 from attnscope.lessons.figures import loops
 from attnscope.lessons.figures.configs import model
 from attnscope.plan.devices import DEVICES
 from attnscope.plan.what_if import with_heads
-
-SHOWN = 1e-9
-"""What a page holds is a float64 written in full; its sums run in another order than numpy's."""
-
-
-@pytest.fixture(scope="session")
-def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return exported(tmp_path_factory.mktemp("course"))
-
-
-def opened(page: Any, site: Path, language: str, slug: str) -> None:
-    page.goto(address(site, language, f"{slug}.html"))
-    page.wait_for_selector(".course.live")
-    page.evaluate("document.querySelectorAll('details').forEach((one) => { one.open = true; })")
-
-
-def choose(widget: Any, choice: str) -> None:
-    widget.locator(f'.switch button[data-choice="{choice}"]').click()
 
 
 def test_steps_are_counted_as_the_loop_counts_them(page: Any, site: Path) -> None:

@@ -7,34 +7,15 @@ from typing import Any
 
 import numpy as np
 import pytest
-from lessons_site import address, exported, move, number
+from lessons_site import SHOWN, choose, move, number, numbers, opened
 
 from attnscope.lessons import figures, several, world
 from attnscope.lessons.site import values
 
-SHOWN = 1e-9
-"""What a page holds is a float64 written in full; its sums run in another order than torch's."""
-
-
-@pytest.fixture(scope="module")
-def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return exported(tmp_path_factory.getbasetemp() / "course")
-
 
 @pytest.fixture
 def lesson(page: Any, site: Path) -> Any:
-    page.goto(address(site, "zh", "07-heads.html"))
-    page.wait_for_selector(".course.live")
-    page.evaluate("document.querySelectorAll('details').forEach((one) => { one.open = true; })")
-    return page
-
-
-def choose(widget: Any, choice: str) -> None:
-    widget.locator(f'.switch button[data-choice="{choice}"]').click()
-
-
-def shown(widget: Any, name: str, count: int) -> list[float]:
-    return [number(widget, f"{name}.{at}") for at in range(count)]
+    return opened(page, site, "zh", "07-heads")
 
 
 def test_one_row_stops_where_python_says_and_two_do_not(lesson: Any) -> None:
@@ -56,13 +37,13 @@ def test_one_row_stops_where_python_says_and_two_do_not(lesson: Any) -> None:
         for at, score in enumerate(row):
             move(widget, f"score.{head}.{at}", score)
     fetched, distance = several.two_jobs(world.load(), scores, giver=0, thing=2)
-    np.testing.assert_allclose(shown(widget, "fetched", 4), fetched, rtol=0, atol=SHOWN)
+    np.testing.assert_allclose(numbers(widget, "fetched", 4), fetched, rtol=0, atol=SHOWN)
     assert number(widget, "distance") == pytest.approx(distance, abs=SHOWN)
     assert "good" in str(verdict.get_attribute("class"))
     widget.locator('[data-name="reset"]').press("Enter")
     for head in (0, 1):
         wanted = world.load().weights(head)[3, :4]
-        np.testing.assert_allclose(shown(widget, f"weight.{head}", 4), wanted, atol=0.002)
+        np.testing.assert_allclose(numbers(widget, f"weight.{head}", 4), wanted, atol=0.002)
 
 
 def test_heads_are_read_from_the_teaching_sentence(lesson: Any) -> None:

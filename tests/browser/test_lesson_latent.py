@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from lessons_site import address, exported, move, number
+from lessons_site import SHOWN, choose, move, number, opened
 
 from attnscope.lessons import figures, world
 from attnscope.lessons.experiments import latent
@@ -15,24 +15,10 @@ from attnscope.lessons.site import keepers
 from attnscope.mechanisms.latent import cheaper
 
 SLUG = "10-latent"
-SHOWN = 1e-9
-"""Eigenvectors of a page and of LAPACK agree to some ten digits (test_twins_latent.py)."""
-
-
-@pytest.fixture(scope="session")
-def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return exported(tmp_path_factory.mktemp("course"))
 
 
 def widget(page: Any, site: Path, name: str, language: str = "en") -> Any:
-    page.goto(address(site, language, f"{SLUG}.html"))
-    page.wait_for_selector(".course.live")
-    page.evaluate("document.querySelectorAll('details').forEach((one) => { one.open = true; })")
-    return page.locator(f"#widget-{name}")
-
-
-def choose(one: Any, choice: str, group: int = 0) -> None:
-    one.locator(".switch").nth(group).locator(f'button[data-choice="{choice}"]').click()
+    return opened(page, site, language, SLUG).locator(f"#widget-{name}")
 
 
 @pytest.mark.parametrize("language", ["en", "zh"])

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from lessons_site import address, exported, move, number
+from lessons_site import SHOWN, choose, move, number, opened
 
 from attnscope.lessons import figures, twins
 from attnscope.lessons.experiments.memory import table
@@ -16,24 +16,10 @@ from attnscope.lessons.site import keepers
 from attnscope.plan.flops import causal_pairs, entry_pairs
 
 SLUG = "11-linear"
-SHOWN = 1e-9
-"""Both sides are float64, in sums of another order."""
-
-
-@pytest.fixture(scope="session")
-def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return exported(tmp_path_factory.mktemp("course"))
 
 
 def widget(page: Any, site: Path, name: str, language: str = "en") -> Any:
-    page.goto(address(site, language, f"{SLUG}.html"))
-    page.wait_for_selector(".course.live")
-    page.evaluate("document.querySelectorAll('details').forEach((one) => { one.open = true; })")
-    return page.locator(f"#widget-{name}")
-
-
-def choose(one: Any, choice: str) -> None:
-    one.locator(f'.switch button[data-choice="{choice}"]').click()
+    return opened(page, site, language, SLUG).locator(f"#widget-{name}")
 
 
 def test_both_orders_agree_and_are_counted(page: Any, site: Path) -> None:

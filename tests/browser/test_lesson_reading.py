@@ -7,27 +7,15 @@ from typing import Any
 
 import numpy as np
 import pytest
-from lessons_site import address, exported, move, number
+from lessons_site import choose, move, number, opened
 
 from attnscope.lessons import reading
 from attnscope.lessons.circuit import circuit
 
 
-@pytest.fixture(scope="module")
-def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return exported(tmp_path_factory.mktemp("reading"))
-
-
 @pytest.fixture
 def lesson(page: Any, site: Path, language: str) -> Any:
-    page.goto(address(site, language, "13-reading.html"))
-    page.wait_for_selector(".course.live")
-    page.evaluate("document.querySelectorAll('details').forEach((one) => { one.open = true; })")
-    return page
-
-
-def choose(widget: Any, choice: str, group: int = 0) -> None:
-    widget.locator(".switch").nth(group).locator(f'button[data-choice="{choice}"]').click()
+    return opened(page, site, language, "13-reading")
 
 
 @pytest.mark.parametrize("language", ["en", "zh"])

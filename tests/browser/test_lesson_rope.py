@@ -8,35 +8,16 @@ from typing import Any
 
 import numpy as np
 import pytest
-from lessons_site import address, exported, move, number
+from lessons_site import SHOWN, choose, move, number, numbers, opened
 
 from attnscope.lessons import figures, places, world
 from attnscope.lessons.experiments import rotary
 from attnscope.lessons.site.values import field
 
-SHOWN = 1e-9
-"""Sums in another order, and cosines of angles up to a thousand radians."""
-
-
-@pytest.fixture(scope="module")
-def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return exported(tmp_path_factory.getbasetemp() / "course")
-
 
 @pytest.fixture
 def lesson(page: Any, site: Path) -> Any:
-    page.goto(address(site, "en", "06-rope.html"))
-    page.wait_for_selector(".course.live")
-    page.evaluate("document.querySelectorAll('details').forEach((one) => { one.open = true; })")
-    return page
-
-
-def choose(widget: Any, choice: str, group: int = 0) -> None:
-    widget.locator(".switch").nth(group).locator(f'button[data-choice="{choice}"]').click()
-
-
-def shown(widget: Any, name: str, count: int) -> list[float]:
-    return [number(widget, f"{name}.{at}") for at in range(count)]
+    return opened(page, site, "en", "06-rope")
 
 
 def test_shuffled_words_keep_their_weights_without_positions(lesson: Any) -> None:
@@ -44,7 +25,7 @@ def test_shuffled_words_keep_their_weights_without_positions(lesson: Any) -> Non
     for at in (0, 1, 0):
         widget.locator(f'[data-name="swap.{at}"]').click()
         assert widget.locator('[data-name="verdict"]').inner_text().startswith("Another place")
-        found = shown(widget, "weight", 5)
+        found = numbers(widget, "weight", 5)
         np.testing.assert_allclose(found, world.load().weights()[3], rtol=0, atol=SHOWN)
         assert number(widget, "fetched") < SHOWN
     assert widget.locator(".sentence").inner_text().split()[1:3] == ["the", "apple"]
@@ -60,7 +41,7 @@ def test_the_sentence_notices_its_order_with_positions(lesson: Any) -> None:
             weights, output = places.placed_row(
                 world.load(), [1, 0, 2, 3, 4], 3, way=way, start=start
             )
-            np.testing.assert_allclose(shown(widget, "weight", 5), weights, rtol=0, atol=SHOWN)
+            np.testing.assert_allclose(numbers(widget, "weight", 5), weights, rtol=0, atol=SHOWN)
             before, fetched = places.placed_row(world.load(), range(5), 3, way=way, start=0)
             moved = np.abs(weights - before).max()
             assert number(widget, "moved") == pytest.approx(moved, abs=SHOWN)
@@ -130,7 +111,7 @@ def test_a_move_changes_what_a_turned_value_brings(lesson: Any) -> None:
         move(widget, "move", move_by)
         move(widget, "seed", seed)
         wanted = places.moved_outputs(seed, width=16, tokens=8, move=move_by)
-        found = shown(widget, "change", 3)
+        found = numbers(widget, "change", 3)
         np.testing.assert_allclose(found, wanted, rtol=0, atol=SHOWN)
         assert found[0] < SHOWN > found[2]
         assert found[1] > 0.1

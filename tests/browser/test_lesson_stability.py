@@ -8,28 +8,16 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from lessons_site import address, exported, move, number
+from lessons_site import choose, move, number, opened
 
 from attnscope.lessons import lookup, runs
 from attnscope.mechanisms import rivals
 from attnscope.mechanisms.qk_clip import clip_factors
 
 
-@pytest.fixture(scope="module")
-def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return exported(tmp_path_factory.mktemp("stability"))
-
-
 @pytest.fixture
 def lesson(page: Any, site: Path, language: str) -> Any:
-    page.goto(address(site, language, "12-stability.html"))
-    page.wait_for_selector(".course.live")
-    page.evaluate("document.querySelectorAll('details').forEach((one) => { one.open = true; })")
-    return page
-
-
-def choose(widget: Any, choice: str) -> None:
-    widget.locator(f'button[data-choice="{choice}"]').click()
+    return opened(page, site, language, "12-stability")
 
 
 @pytest.mark.parametrize("language", ["en", "zh"])

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from lessons_site import address, exported, faults, move, number
+from lessons_site import SHOWN, address, choose, faults, move, number, opened
 from looks import every_look
 
 from attnscope.lessons import figures, twins, world
@@ -24,20 +24,6 @@ from attnscope.mechanisms import rivals
 
 COURSE = load()
 PAGES = [one.slug for one in COURSE.lessons["en"]]
-SHOWN = 1e-9
-"""What a page holds is a float64 written in full; its sums run in another order than torch's."""
-
-
-@pytest.fixture(scope="session")
-def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return exported(tmp_path_factory.mktemp("course"))
-
-
-def opened(page: Any, site: Path, language: str, slug: str) -> Any:
-    page.goto(address(site, language, f"{slug}.html"))
-    page.wait_for_selector(".course.live")
-    page.evaluate("document.querySelectorAll('details').forEach((one) => { one.open = true; })")
-    return page
 
 
 def softmax(scores: list[float]) -> np.ndarray:
@@ -216,10 +202,6 @@ def test_growth_is_held_by_the_norm_and_the_clip(page: Any, site: Path) -> None:
     widget.locator('[data-name="norm"]').check()
     held = twins.grown_scores(3, 64, 6, 8, norm=True)
     assert number(widget, "largest") == pytest.approx(held.max(), rel=1e-9)
-
-
-def choose(widget: Any, choice: str, group: int = 0) -> None:
-    widget.locator(".switch").nth(group).locator(f'button[data-choice="{choice}"]').click()
 
 
 def test_widgets_on_the_sentence_show_what_python_computes(page: Any, site: Path) -> None:
