@@ -57,7 +57,7 @@ export function mountRuns(place, options, data, t) {
     });
     const input = box.querySelector("input");
     if (input) input.checked = state.shown.has(name);
-    return h("tr", null, h("th", { scope: "row" }, h("span", { class: "legend" }, sample(row), box)), cells[row].map((cell) => h("td", { class: "number" }, cell.element)));
+    return h("tr", null, h("th", { scope: "row" }, h("span", { class: "sampled" }, sample(row), box)), cells[row].map((cell) => h("td", { class: "number" }, cell.element)));
   });
   const step = slider({ name: "window", label: t("runs.slide", { window: data.window }), min: 1, max: points, step: 1, value: points }, (now) => {
     state.at = Math.round(now) - 1;
