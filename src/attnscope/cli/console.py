@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import sys
 import time
 import unicodedata
@@ -51,8 +52,11 @@ def stdout(*, highlight: bool = True) -> Console:
     from rich.console import Console
 
     told = os.environ.get("COLUMNS", "").isdigit()
-    width = None if told or sys.stdout.isatty() else PIPED_COLUMNS
-    return Console(width=width, highlight=highlight)
+    width, height = shutil.get_terminal_size()
+    if not (told or sys.stdout.isatty()):
+        width = PIPED_COLUMNS
+    # With both given, rich does not take a terminal that can do nothing for one of 80 columns.
+    return Console(width=width, height=height, highlight=highlight)
 
 
 class Trimmed:
