@@ -123,6 +123,26 @@ def test_projected_norms_are_exact() -> None:
         np.testing.assert_allclose(found[head], own, rtol=1e-5)  # float32, sums of 64 products
 
 
+def test_projected_norms_of_a_transposed_projection_are_exact() -> None:
+    """GPT-2's projections multiply from the other side; the matrix is as wide as it is high."""
+    model = small("gpt2")
+    block = model.transformer.h[1].attn
+    values: list[torch.Tensor] = []
+    hook = block.c_attn.register_forward_hook(lambda *a: values.append(a[-1]))
+    with torch.no_grad():
+        model(ids(), use_cache=False)
+    hook.remove()
+    C, H = 64, 4
+    v = values[0][0, :, 2 * C :].unflatten(1, (H, -1))
+    weight = block.c_proj.weight.detach().unflatten(0, (H, -1))
+    assert weight.shape[0] * weight.shape[1] == weight.shape[2]
+    found = of("gpt2").layer(1)
+    for head in range(H):
+        own = (v[:, head] @ weight[head]).norm(dim=-1)
+        # float32, sums of 64 products
+        np.testing.assert_allclose(found.norms(head), own, rtol=1e-5)
+
+
 def test_a_gate_before_the_projection_makes_the_norms_absent() -> None:
     """Weight times |W_O v| would not be what arrived, so it is not given."""
     trace = of("qwen3_next")

@@ -143,8 +143,9 @@ def _read_tensor(q: torch.Tensor, k: torch.Tensor, mask: torch.Tensor) -> Sight:
         seen = seen.expand(*seen.shape[:2], T, S)
     found = as_spans(seen, T, S, batch=q.shape[0], device=q.device)
     if found is None:
-        whole = spans(T, S, causal=False, device=q.device)
-        return Sight(S, whole, seen, bias, Described("other", causal=False))
+        causal = T <= S and not bool(seen.flatten(0, 1).any(dim=0).triu(S - T + 1).any())
+        around = spans(T, S, causal=causal, device=q.device)
+        return Sight(S, around, seen, bias, Described("other", causal=causal))
     return Sight(S, found, None, bias, Described("unknown", causal=False))
 
 
