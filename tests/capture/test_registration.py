@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+from typing import Any
+
 import pytest
 import torch
 from models import ids, small
@@ -141,9 +144,15 @@ def test_a_family_that_does_not_route_is_refused_with_those_that_do() -> None:
     assert "llama" in str(caught.value)
 
 
-def test_a_module_that_is_no_model_of_transformers() -> None:
+@pytest.mark.parametrize("config", [None, SimpleNamespace(n_layer=2)])
+def test_a_module_that_is_no_model_of_transformers(config: Any) -> None:
+    """A module written by hand is told of `observe`, whatever it calls its config."""
+
     class Foreign(torch.nn.Module):
         pass
 
-    with pytest.raises(UnsupportedModelError, match="observe"):
-        interface.require_routed(Foreign())
+    model = Foreign()
+    if config is not None:
+        model.config = config
+    with pytest.raises(UnsupportedModelError, match=r"Foreign is not a model.*observe\(model\)"):
+        capture(model, ids())

@@ -20,7 +20,7 @@ from typing import Any, Protocol
 import torch
 
 from attnscope.capture.calls import Sequence
-from attnscope.capture.interface import MODES, not_routed, watching
+from attnscope.capture.interface import MODES, not_routed, require_routed, watching
 from attnscope.capture.prompt import Prompt, check_length, context_of, read_prompt, show
 from attnscope.capture.record import LayerRecord
 from attnscope.capture.watch import Wanted, Watch
@@ -352,6 +352,7 @@ def _check_model(model: Any) -> None:
             f"{type(model).__name__} has an encoder and a decoder, and a trace holds one sequence; "
             "attnscope.observe(model) records its calls one by one."
         )
+    require_routed(model)
 
 
 def _names(statistics: str | Iterable[str], *, local: int, sink_keys: int) -> tuple[str, ...]:
