@@ -58,7 +58,7 @@ def test_new_steps_of_the_flow_are_those_of_real_layers() -> None:
     parts = (mla.kv_a_proj_with_mqa, mla.kv_b_proj)
     assert by_id["latent"].real_parameters == sum(one.weight.numel() for one in parts)
     assert by_id["latent"].real == f"T × {mla.kv_a_proj_with_mqa.out_features}"
-    gates = (delta.in_proj_a, delta.in_proj_b)
-    assert by_id["state"].real_parameters == sum(one.weight.numel() for one in gates)
+    decide = (delta.in_proj_a.weight, delta.in_proj_b.weight, delta.A_log, delta.dt_bias)
+    assert by_id["state"].real_parameters == sum(one.numel() for one in decide)
     sizes = (delta.num_v_heads, delta.head_k_dim, delta.head_v_dim)
     assert by_id["state"].real == " × ".join(str(one) for one in sizes)

@@ -17,6 +17,7 @@ from attnscope.lessons.site.flow import steps
 from attnscope.lessons.site.source import parse
 from attnscope.lessons.site.widgets import WIDGETS
 from attnscope.lessons.site.words import LANGUAGES, WORDS
+from attnscope.plan.find import CONFIGS
 
 FRONT = "---\nid: softmax\nnumber: 3\ntitle: T\nquestion: Q\nminutes: 9\nsummary: S\n---\n"
 FIRST = 9  # the line of the text behind it
@@ -249,3 +250,40 @@ def test_the_flow_counts_what_the_models_learn() -> None:
     # q, k and v of Qwen3.8-27B without its gate: 5120 x 256 x (24 + 4 + 4)
     assert by_id["projections"].real_parameters == 5120 * 256 * 32
     assert by_id["heads"].real_parameters == 24 * 256 * 5120
+
+
+def test_a_full_layer_of_the_flow_is_the_librarys() -> None:
+    """Parameters and shapes of the real model's steps, from transformers' own attention."""
+    import torch
+    from transformers.models.qwen3_5.configuration_qwen3_5 import Qwen3_5TextConfig
+    from transformers.models.qwen3_5.modeling_qwen3_5 import Qwen3_5Attention
+
+    fields = json.loads((CONFIGS / "qwen3.8-27b.json").read_text("utf-8"))
+    own = Qwen3_5TextConfig(**fields)
+    with torch.device("meta"):
+        layer = Qwen3_5Attention(own, fields["layer_types"].index("full_attention"))
+    by_id = {one.id: one for one in steps(13)}
+    made = sum(one.weight.numel() for one in (layer.q_proj, layer.k_proj, layer.v_proj))
+    shown = by_id["projections"].real_parameters + by_id["gate"].real_parameters
+    assert made == shown  # q_proj makes the gate too
+    norms = layer.q_norm.weight.numel() + layer.k_norm.weight.numel()
+    assert by_id["qk_norm"].real_parameters == norms
+    assert by_id["heads"].real_parameters == layer.o_proj.weight.numel()
+    assert by_id["embeddings"].real_parameters == own.vocab_size * own.hidden_size
+    keys = layer.k_proj.out_features // layer.head_dim
+    q = f"q {own.num_attention_heads} × T × {layer.head_dim}"
+    assert by_id["projections"].real == f"{q}; k, v {keys} × T × {layer.head_dim}"
+    assert by_id["qk_norm"].real == by_id["rope"].real == f"{q}; k {keys} × T × {layer.head_dim}"
+    assert by_id["cache"].real == f"2 × {keys} × T × {layer.head_dim}"
+    assert by_id["groups"].real.startswith(f"{keys} × {layer.num_key_value_groups} × ")
+
+
+@pytest.mark.parametrize("lesson", range(1, 14))
+def test_the_teaching_sentence_has_neither_norm_nor_gate_nor_a_table_behind_its_heads(
+    lesson: int,
+) -> None:
+    small = {one.id: (one.small, one.small_parameters) for one in steps(lesson)}
+    assert small["qk_norm"] == small["gate"] == ("–", 0)
+    assert small["heads"] == ("5 × 4", 0)
+    numbers = {name for name, (_, count) in small.items() if count}
+    assert numbers == {"embeddings", "projections", "latent", "state"}

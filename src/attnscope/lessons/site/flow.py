@@ -45,7 +45,8 @@ class Step:
 
 @dataclass(frozen=True)
 class Sizes:
-    """The sizes that shapes are made of; `mixes` is whether there is a table behind the heads."""
+    """The sizes that shapes are made of; `mixes`: there is a table behind the heads, a gate before
+    it, and a norm on q and k."""
 
     tokens: str
     model: int
@@ -57,7 +58,7 @@ class Sizes:
 
 
 def _small(heads: int) -> Sizes:
-    """The teaching world, which has no table behind its heads and so no gate either."""
+    """The teaching world, which has no table behind its heads, no gate and no norm."""
     found = world.load()
     return Sizes(
         str(len(found.tokens)), len(found.features), heads, heads, found.w_q.shape[1] // heads,
@@ -83,6 +84,14 @@ def _shape(*sizes: object) -> str:
 
 def _each(sizes: Sizes, heads: int, *shape: object) -> str:
     return _shape(*([heads] if heads > 1 else []), *shape)
+
+
+def _made(sizes: Sizes, others: str) -> str:
+    """q and, where they have fewer heads, what is made beside it."""
+    q = _each(sizes, sizes.heads, sizes.tokens, sizes.width)
+    if sizes.heads == sizes.kv_heads:
+        return q
+    return f"q {q}; {others} {_shape(sizes.kv_heads, sizes.tokens, sizes.width)}"
 
 
 HEADS: Final = 7
@@ -119,18 +128,18 @@ def steps(lesson: int = HEADS) -> tuple[Step, ...]:
              lambda s: _shape(s.tokens, s.model), lambda s: s.vocabulary * s.model),
         step("projections", 2, ("q, k, v", "q、k、v"),
              ("three projections of every row", "每一行做三种投影"),
-             lambda s: _each(s, s.heads, s.tokens, s.width),
-             lambda s: s.model * s.width * (s.heads + 2 * s.kv_heads)),
+             lambda s: _made(s, "k, v"), lambda s: s.model * s.width * (s.heads + 2 * s.kv_heads)),
         latent,
         state,
         step("qk_norm", 12, ("QK-norm", "QK-Norm"),
              ("give every q and k the same length", "把每个 q、k 缩放到同样长"),
-             lambda s: _each(s, s.heads, s.tokens, s.width),
              # The teaching sentence has no norm.
-             lambda s: 2 * s.width if s.heads > 1 else 0),
+             lambda s: _made(s, "k") if s.mixes else "–",
+             # One weight for each number of a head, of q and of k; the heads share them.
+             lambda s: 2 * s.width if s.mixes else 0),
         step("rope", 6, ("RoPE", "RoPE"),
              ("turn q and k by their position", "按位置转动 q 和 k"),
-             lambda s: _each(s, s.heads, s.tokens, s.width)),
+             lambda s: _made(s, "k")),
         step("cache", 8, ("KV cache", "KV 缓存"),
              ("keep k and v, compute the new ones alone", "留下 k 和 v，只算新来的"),
              lambda s: _shape(2, *([s.kv_heads] if s.kv_heads > 1 else []), s.tokens, s.width)),
@@ -197,7 +206,8 @@ def _others() -> tuple[Step, Step, Step]:
              "much fades and is corrected",
              "zh": "一张表代替 k 和 v，Qwen3.8 的大多数层如此；淡忘、改正多少由 token 定"},
             _shape(found.heads, part, part), _shape(heads, key, value), 2 * features * found.heads,
-            2 * heads * anchor.width,
+            # Two projections to a number a head, and how fast each head fades: A and a bias.
+            2 * heads * anchor.width + 2 * heads,
         ),
         Step(
             "choice", 11, {"en": "Or a choice", "zh": "或者先挑"},
