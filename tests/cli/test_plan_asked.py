@@ -12,15 +12,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from attnscope.cli.main import run
-from attnscope.cli.plan_asked import asked, parse_share
+from attnscope.cli.plan_asked import asked
 from attnscope.plan.devices import DEVICES
 from attnscope.plan.find import built_in_names
 from attnscope.plan.fit import parse_bytes
+from attnscope.plan.what_if import parse_share
 
 DTYPES = "--dtype must be one of fp32, bf16, fp16 (what activations are kept in), got"
 PLAIN: dict[str, Any] = {
     "context": 1, "batch": 1, "dtype": None, "kv_dtype": None, "fit": None, "weights": "auto",
-    "device": None, "heads": "8", "explain": False,
+    "device": None, "heads": "8", "window": None, "share": None, "explain": False,
 }  # fmt: skip
 
 
@@ -82,9 +83,12 @@ def test_room_is_bytes_or_a_sentence(text: str) -> None:
 def test_a_share_is_at_most_all(full: int, of: int) -> None:
     if 0 <= full <= of and of > 0:
         assert parse_share(f"{full}/{of}") == (full, of)
+        assert asked(**{**PLAIN, "share": f"{full}/{of}"}).share == (full, of)
     else:
-        with pytest.raises(typer.BadParameter, match="--share must"):
+        with pytest.raises(ValueError, match="share must"):
             parse_share(f"{full}/{of}")
+        with pytest.raises(typer.BadParameter, match="--share must"):
+            asked(**{**PLAIN, "share": f"{full}/{of}"})
 
 
 def test_a_name_that_is_none_brings_the_nearest(capsys: pytest.CaptureFixture[str]) -> None:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from attnscope.cli.plan_asked import asked, check_count, parse_share
+from attnscope.cli.plan_asked import asked, check_change, check_count
 from attnscope.cli.quick import QuickCommand
 
 if TYPE_CHECKING:
@@ -91,23 +91,21 @@ def plan(
         return
     for option, value in (("--context", context), ("--batch", batch), ("--window", window)):
         check_count(option, value)
-    part = None if share is None else parse_share(share)
     model, path = _model(config, assume_full)
     questions = asked(
         context=context or default_context(model), batch=batch, dtype=dtype, kv_dtype=kv_dtype,
-        fit=fit, weights=weights, device=device, heads=heads, explain=explain,
+        fit=fit, weights=weights, device=device, heads=heads, window=window, share=share,
+        explain=explain,
     )  # fmt: skip
+    check_change(questions, model)
     said = report(model, questions, path=path)
-    others = _others(model, questions, window=window, share=part)
+    other = None
     if versus is not None:
         other, beside = _model(versus, assume_full)
         said["versus"] = report(other, _asked_of_other(questions, other, beside), path=beside)
-        others.append(other)
-    said["what_if"] += [_row(one, questions) for one in others]
+        said["what_if"].append({**said["versus"]["what_if"][0], "scheme": other.name})
     if plot is not None:
-        _plot(
-            plot, model, asked=questions, said=said, others=others, room=fit or device or "device"
-        )
+        _plot(plot, model, asked=questions, said=said, other=other, room=fit or device or "device")
     if as_json:
         typer.echo(json.dumps(said))
         return
@@ -158,50 +156,10 @@ def _asked_of_other(asked: Any, other: Model, path: Path | None) -> Any:
 
     from attnscope.plan.weights import weights_of
 
-    asked = replace(asked, explain=False, weights=0 if asked.weights == 0 else None)
+    asked = replace(asked, explain=False, weights=0 if asked.weights == 0 else None,
+                    window=None, share=None)  # fmt: skip
     unknown = asked.weights is None and weights_of(other, path=path, dtype=asked.dtype) is None
     return replace(asked, budget=None) if unknown else asked
-
-
-def _others(
-    model: Model, asked: Any, *, window: int | None, share: tuple[int, int] | None
-) -> list[Model]:
-    """The same model with another window or another share of full layers, where asked for."""
-    from attnscope.plan.what_if import with_share, with_window
-
-    slides = any(layer.window for layer in model.layers)
-    if share is not None and share[0] < share[1] and window is None and not slides:
-        raise typer.BadParameter(
-            f"--share {share[0]}/{share[1]} needs --window too: no layer of {model.name} has a "
-            "window that the others could have. Give one, such as --window 4096."
-        )
-    if window is not None and share is None and not slides:
-        raise typer.BadParameter(
-            f"--window {window} needs --share too: no layer of {model.name} slides. Say how many "
-            "are to stay full, such as --share 1/4."
-        )
-    if share is not None:
-        return [with_share(model, *share, window=window)]
-    return [] if window is None else [with_window(model, window)]
-
-
-def _row(model: Model, asked: Any) -> dict[str, Any]:
-    """A model as a row of the what-if table."""
-    from attnscope.plan.bytes import answer
-    from attnscope.plan.report import number
-
-    kv = answer(
-        model,
-        context=asked.context,
-        batch=asked.batch,
-        dtype=asked.dtype,
-        kv_dtype=asked.kv_dtype,
-    )
-    return {
-        "scheme": model.name,
-        "per_token_bytes": number(kv.per_token_bytes),
-        "total_bytes": kv.total_bytes,
-    }
 
 
 def _plot(
@@ -210,7 +168,7 @@ def _plot(
     *,
     asked: Any,
     said: dict[str, Any],
-    others: list[Model],
+    other: Model | None,
     room: str,
 ) -> None:
     """Write the picture."""
@@ -227,12 +185,12 @@ def _plot(
         weights = of["weights"]
         return budget and max(budget - (weights["size"] if weights else 0), 1)
 
-    rows = schemes(model, context=asked.context, groups=asked.groups)
-    curves = [Curve(row.scheme, row.model) for row in rows]
-    for one in others:
-        own = "versus" in said and one.name == said["versus"]["model"]["name"]
-        label = one.name.removeprefix(f"{model.name}, ").removeprefix(f"{model.name} as ")
-        curves.append(Curve(label, one, beside(said["versus"]) if own else None))
+    curves = []
+    for row in schemes(model, **asked.schemes):
+        label = row.scheme.removeprefix(f"{model.name}, ").removeprefix(f"{model.name} as ")
+        curves.append(Curve(label, row.model))
+    if other is not None:
+        curves.append(Curve(other.name, other, beside(said["versus"])))
     left = beside(said)
     label = ""
     if left is not None:

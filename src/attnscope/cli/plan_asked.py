@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 if TYPE_CHECKING:
+    from attnscope.plan.model import Model
     from attnscope.plan.report import Asked
 
 
@@ -32,7 +33,8 @@ def check_count(option: str, value: int | None) -> None:
 
 def asked(
     *, context: int, batch: int, dtype: str | None, kv_dtype: str | None, fit: str | None,
-    weights: str, device: str | None, heads: str, explain: bool,
+    weights: str, device: str | None, heads: str, window: int | None, share: str | None,
+    explain: bool,
 ) -> Asked:  # fmt: skip
     """The options together, each checked.
 
@@ -55,6 +57,8 @@ def asked(
         weights=None if weights == "auto" else _size(weights),
         device=None if device is None else _device(device),
         groups=_heads(heads),
+        window=window,
+        share=None if share is None else _share(share),
         explain=explain,
     )
 
@@ -107,20 +111,24 @@ def _heads(heads: str) -> tuple[int, ...]:
     return tuple(groups)
 
 
-def parse_share(share: str) -> tuple[int, int]:
-    """So many full layers in so many.
+def _share(share: str) -> tuple[int, int]:
+    from attnscope.plan.what_if import parse_share
+
+    try:
+        return parse_share(share, "--share")
+    except ValueError as error:
+        raise typer.BadParameter(str(error)) from None
+
+
+def check_change(asked: Asked, model: Model) -> None:
+    """Refuse a window or a share that says nothing of this model.
 
     Raises:
-        BadParameter: no such pair, or more than all of them.
-
-    >>> parse_share("1/4")
-    (1, 4)
+        BadParameter: one of the two options needs the other.
     """
-    from attnscope.plan.bytes import LARGEST
+    from attnscope.plan.what_if import changed
 
-    first, _, of = share.partition("/")
-    if not first.isdecimal() or not of.isdecimal() or not 1 <= int(of) <= LARGEST:
-        raise typer.BadParameter(f"--share must look like 1/4, got {share!r}.")
-    if int(first) > int(of):
-        raise typer.BadParameter(f"--share must be from 0/{of} to {of}/{of}, got {share!r}.")
-    return int(first), int(of)
+    try:
+        changed(model, window=asked.window, share=asked.share, names=("--window", "--share"))
+    except ValueError as error:
+        raise typer.BadParameter(str(error)) from None

@@ -45,6 +45,7 @@ class Asked:
         budget: bytes for the largest context, None where it is not asked.
         weights: bytes of the weights, None to find out.
         groups: numbers of KV heads to try.
+        window, share: what if; see `what_if.changed`.
     """
 
     context: int
@@ -55,7 +56,18 @@ class Asked:
     weights: int | None = None
     device: Device | None = None
     groups: tuple[int, ...] = (8,)
+    window: int | None = None
+    share: tuple[int, int] | None = None
     explain: bool = False
+
+    @property
+    def schemes(self) -> dict[str, Any]:
+        """What `what_if.schemes` is asked."""
+        return {
+            "context": self.context, "batch": self.batch, "dtype": self.dtype,
+            "kv_dtype": self.kv_dtype, "groups": self.groups, "window": self.window,
+            "share": self.share,
+        }  # fmt: skip
 
 
 def number(value: Fraction | int) -> int | float:
@@ -164,7 +176,7 @@ def report(model: Model, asked: Asked, *, path: Path | None = None) -> dict[str,
                 "per_token_bytes": number(row.per_token_bytes),
                 "total_bytes": row.total_bytes,
             }
-            for row in schemes(model, groups=asked.groups, **where)
+            for row in schemes(model, **asked.schemes)
         ],
         "weights": None if known is None else asdict(known),
         "notes": [*beyond_limit(model, asked.context), *model.notes],

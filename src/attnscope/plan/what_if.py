@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 
 from attnscope.plan import kinds
-from attnscope.plan.bytes import answer, whole
+from attnscope.plan.bytes import LARGEST, answer, whole
 from attnscope.plan.model import Heads, Latent, Layer, Model, Store
 
 CHANGEABLE = ("full", "sliding", "chunked")
@@ -144,6 +144,61 @@ def with_share(model: Model, full: int, of: int, *, window: int | None = None) -
     return _map(model, f"{full} full in {of}", change)
 
 
+def parse_share(share: str, argument: str = "share") -> tuple[int, int]:
+    """So many full layers in so many.
+
+    Args:
+        argument: what the caller calls it, for the error.
+
+    Raises:
+        ValueError: no such pair, or more than all of them.
+
+    >>> parse_share("1/4")
+    (1, 4)
+    """
+    first, _, of = (part.strip() for part in share.partition("/"))
+    plain = all(one.isascii() and one.isdecimal() and len(one) < 14 for one in (first, of))
+    if not plain or not 1 <= int(of) <= LARGEST:
+        raise ValueError(f"{argument} must look like 1/4, got {share!r}.")
+    if int(first) > int(of):
+        raise ValueError(f"{argument} must be from 0/{of} to {of}/{of}, got {share!r}.")
+    return int(first), int(of)
+
+
+def changed(
+    model: Model,
+    *,
+    window: int | None = None,
+    share: tuple[int, int] | None = None,
+    names: tuple[str, str] = ("window", "share"),
+) -> Model | None:
+    """The model with another window, or another share of full layers, or both; None for neither.
+
+    Args:
+        names: what the caller calls the two, for the errors.
+
+    Raises:
+        ValueError: one of them says nothing of this model without the other.
+    """
+    slides = any(layer.window for layer in model.layers)
+    if share is not None:
+        full, of = share
+        if full < of and window is None and not slides:
+            raise ValueError(
+                f"{names[1]} {full}/{of} needs {names[0]} too: no layer of {model.name} has a "
+                f"window that the others could have. Give one, such as {names[0]} 4096."
+            )
+        return with_share(model, full, of, window=window)
+    if window is None:
+        return None
+    if not slides:
+        raise ValueError(
+            f"{names[0]} {window} needs {names[1]} too: no layer of {model.name} slides. Say how "
+            f"many are to stay full, such as {names[1]} 1/4."
+        )
+    return with_window(model, window)
+
+
 @dataclass(frozen=True)
 class Row:
     """One scheme beside the others."""
@@ -182,17 +237,27 @@ def schemes(
     dtype: str | None = None,
     kv_dtype: str | None = None,
     groups: tuple[int, ...] = (8,),
+    window: int | None = None,
+    share: tuple[int, int] | None = None,
 ) -> list[Row]:
-    """The model as it is, and as MHA, GQA, MQA and MLA(512 + 64).
+    """The model as it is, as MHA, GQA, MQA and MLA(512 + 64), and with what `changed` changes.
 
     Args:
         groups: the numbers of KV heads of GQA; `left_out` says which are no scheme of the model.
+        window, share: see `changed`.
     """
     asked = {"context": context, "batch": batch, "dtype": dtype, "kv_dtype": kv_dtype}
-    rows = [_row("as published", model, **asked)]
+    rows = [_row("as published", model, **asked), *_heads_rows(model, groups, **asked)]
+    other = changed(model, window=window, share=share)
+    return rows if other is None else [*rows, _row(other.name, other, **asked)]
+
+
+def _heads_rows(model: Model, groups: tuple[int, ...], **asked: object) -> list[Row]:
+    """The model with other heads, as far as it has layers that a scheme changes."""
     touched = [layer for layer in model.layers if changeable(layer)]
     if not touched:
-        return rows
+        return []
+    rows = []
     rows.append(_row("MHA", with_heads(model, None), **asked))
     unfit = left_out(model, groups)
     for count in groups:
