@@ -123,14 +123,14 @@ def test_every_number_says_what_it_is() -> None:
     found = list(numbers(answer))
     assert len(found) > 100
     for one in found:
-        assert one["kind"] in ("computed", "reported", "given")
+        assert one["kind"] in ("computed", "measured", "reported", "given")
         assert one["formula"] or one["kind"] != "computed"
         assert one["source"] or one["inputs"] or one["kind"] == "given"
         digits = re.sub(r"[^0-9.]", "", one["exact"].split()[0])
         if isinstance(one["value"], int) and digits:
             assert int(digits) == one["value"]
     kinds = {one["kind"] for one in found}
-    assert kinds == {"computed", "reported", "given"}
+    assert kinds == {"computed", "measured", "reported", "given"}
     assert answer["models"][0]["weights"]["kind"] == "given"
 
 

@@ -8,40 +8,43 @@ browser. Whatever is wrong comes back as the planner's own sentence with the fie
 Contract: `ask(question) -> answer`, both JSON text. A whole number above 2^53 is a string of its
 digits, because a browser would round it.
 
-    question  model, versus {name, config?}; context, batch, kv_dtype, heads, room, weights,
-              assume_full
-    answer    error {field, sentence}, or models [...] and picture {...}; see `answer`
+    question  model, versus {name, config?}; context, batch, dtype, kv_dtype, heads, room, weights,
+              device, window, share, assume_full
+    answer    error {field, sentence}, or models [...], picture {...} and command; see `answer`
 
-Not here: each number (page_numbers.py), what is asked of whom (serve/course.py), the page itself
-(serve/static/js/planner).
+Every option of the command is a field here, and `command` is the line that asks the same there.
+
+Not here: each number (page_numbers.py), the picture (page_picture.py), what is asked of whom
+(serve/course.py), the page itself (serve/static/js/planner).
 """
 
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, Final
 
 from attnscope.errors import ConfigError
-from attnscope.plan.bytes import bytes_by_length, whole
-from attnscope.plan.devices import Device
+from attnscope.plan.bytes import whole
+from attnscope.plan.devices import Device, find_device
 from attnscope.plan.find import MOST_BYTES, built_in, built_in_names, parse_json
-from attnscope.plan.fit import corners, find_room, parse_bytes, size_text
+from attnscope.plan.fit import find_room, parse_bytes
 from attnscope.plan.model import Model
-from attnscope.plan.numbers import find_format
+from attnscope.plan.numbers import find_format, model_format
+from attnscope.plan.page_command import command
 from attnscope.plan.page_numbers import Numbers
+from attnscope.plan.page_picture import picture
 from attnscope.plan.read import from_config
 from attnscope.plan.report import Asked, default_context, report, weights_unknown
-from attnscope.plan.texts import lengths, tokens_text
+from attnscope.plan.what_if import changed, parse_share
 
 SCHEMA: Final = "attnscope.plan.page/1"
 SAFE: Final = 2**53 - 1
 """The largest whole number that JavaScript's numbers hold exactly."""
 MOST_TEXT: Final = 1 << 18
 """Characters of a config that is pasted; the largest published one has some ten thousand."""
-POINTS: Final = 96
 
 
 class QuestionError(ValueError):
@@ -61,16 +64,22 @@ class Question:
         context: tokens; None for the first model's default.
         room: a device's name, a number of bytes such as 80GiB, or nothing.
         weights: "auto", or a number of bytes.
+        device: whose ridge point is asked for; nothing for that of `room`, if it is a device.
+        window, share: what if; "" for no other share.
     """
 
     model: Mapping[str, Any]
     versus: Mapping[str, Any] | None = None
     context: int | None = None
     batch: int = 1
+    dtype: str | None = None
     kv_dtype: str | None = None
     heads: str = "8"
     room: str = ""
     weights: str = "auto"
+    device: str = ""
+    window: int | None = None
+    share: str = ""
     assume_full: bool = False
 
 
@@ -109,7 +118,7 @@ def _question(text: str) -> Question:
     unknown = set(given) - set(Question.__dataclass_fields__)
     if unknown:
         raise QuestionError("model", f"The question has an unknown field {min(unknown)!r}.")
-    for field in ("kv_dtype", "heads", "room", "weights"):
+    for field in ("dtype", "kv_dtype", "heads", "room", "weights", "device", "share"):
         if not isinstance(given.get(field, ""), str):
             raise QuestionError(field, f"{field} must be text, got {given[field]!r}.")
     if not isinstance(given.get("versus", {}), dict):
@@ -124,6 +133,7 @@ def answer(question: Question) -> dict[str, Any]:
         asked: the question with what was left open filled in.
         models: one or two, each as `_model_part`.
         picture: what the plot draws.
+        command: the line that asks `attnscope plan` the same.
 
     Raises:
         QuestionError: a field holds what it may not.
@@ -132,22 +142,26 @@ def answer(question: Question) -> dict[str, Any]:
     second = None
     if question.versus is not None:
         second = _read("versus", question.versus, question.assume_full)
-    asked, device = _asked(question, first)
+    asked = _asked(question, first)
     models = [(first, asked), *([(second, _asked_of_second(asked))] if second else [])]
     every = [_numbers(one, its) for one, its in models]
-    parts = [_model_part(one, device) for one in every]
+    parts = [_model_part(one) for one in every]
     return {
         "asked": {
             "context": asked.context,
             "batch": asked.batch,
+            "dtype": asked.dtype,
             "kv_dtype": asked.kv_dtype,
             "heads": ",".join(map(str, asked.groups)),
             "room": question.room.strip(),
             "weights": question.weights.strip(),
-            "device": None if device is None else device.name,
+            "device": None if asked.device is None else asked.device.name,
+            "window": asked.window,
+            "share": None if asked.share is None else "{}/{}".format(*asked.share),
         },
         "models": parts,
-        "picture": _picture(every, parts),
+        "picture": picture(every),
+        "command": command(first, second, asked, question),
     }
 
 
@@ -173,7 +187,7 @@ def _read(field: str, given: Mapping[str, Any], assume_full: bool) -> Model:
         raise QuestionError(field, str(error)) from None
 
 
-def _asked(question: Question, first: Model) -> tuple[Asked, Device | None]:
+def _asked(question: Question, first: Model) -> Asked:
     """What is asked of the first model, each field checked."""
 
     def checked(field: str, check: Any, *given: Any) -> Any:
@@ -185,20 +199,31 @@ def _asked(question: Question, first: Model) -> tuple[Asked, Device | None]:
     context = default_context(first) if question.context is None else question.context
     checked("context", whole, context, "context")
     checked("batch", whole, question.batch, "batch")
+    if question.dtype is not None:
+        checked("dtype", model_format, question.dtype)
     if question.kv_dtype is not None:
         checked("kv_dtype", find_format, question.kv_dtype)
-    room, device = None, None
+    room: int | None = None
+    device: Device | None = None
     if question.room.strip():
         room, device = checked("room", find_room, question.room, "room")
+    if question.device.strip():
+        device = checked("device", find_device, question.device)
+    share = None
+    if question.share.strip():
+        share = checked("share", parse_share, question.share)
+    if question.window is not None:
+        checked("window", whole, question.window, "window")
+    what_if: dict[str, Any] = {"window": question.window, "share": share}
+    checked("window" if share is None else "share", partial(changed, first, **what_if))
     weights = None
     if question.weights.strip() not in ("", "auto"):
         weights = checked("weights", parse_bytes, question.weights)
-    asked = Asked(
-        context=context, batch=question.batch, kv_dtype=question.kv_dtype, budget=room,
-        weights=weights, device=device, groups=checked("heads", _groups, question.heads),
-        explain=True,
+    return Asked(
+        context=context, batch=question.batch, dtype=question.dtype, kv_dtype=question.kv_dtype,
+        budget=room, weights=weights, device=device,
+        groups=checked("heads", _groups, question.heads), explain=True, **what_if,
     )  # fmt: skip
-    return asked, device
 
 
 def _groups(text: str) -> tuple[int, ...]:
@@ -210,8 +235,8 @@ def _groups(text: str) -> tuple[int, ...]:
 
 
 def _asked_of_second(asked: Asked) -> Asked:
-    """The second model's weights are its own, unless none are counted at all."""
-    return replace(asked, weights=0 if asked.weights == 0 else None)
+    """The second model's weights are its own, unless none are counted at all; it stays as it is."""
+    return replace(asked, weights=0 if asked.weights == 0 else None, window=None, share=None)
 
 
 def _numbers(model: Model, asked: Asked) -> Numbers:
@@ -221,7 +246,7 @@ def _numbers(model: Model, asked: Asked) -> Numbers:
     return Numbers(model, asked, said)
 
 
-def _model_part(numbers: Numbers, device: Device | None) -> dict[str, Any]:
+def _model_part(numbers: Numbers) -> dict[str, Any]:
     """One model: who it is, and its numbers by the parts of the page."""
     model = numbers.model
     said = numbers.said
@@ -230,6 +255,7 @@ def _model_part(numbers: Numbers, device: Device | None) -> dict[str, Any]:
         "architecture": model.architecture,
         "layers": len(model.layers),
         "width": model.width,
+        "vocabulary": model.vocabulary,
         "context_limit": model.context_limit,
         "source": model.source,
         "dtype": said["dtype"],
@@ -244,55 +270,11 @@ def _model_part(numbers: Numbers, device: Device | None) -> dict[str, Any]:
         "engines": numbers.engines(),
         "flops": numbers.flops(),
         "devices": numbers.devices(),
-        "device": numbers.device(device),
+        "device": numbers.device(),
+        "weighed": numbers.weighed(),
         "notes": said["notes"],
         "assumed": said["assumed"],
     }
-
-
-def _picture(every: list[Numbers], parts: list[dict[str, Any]]) -> dict[str, Any]:
-    """The lines of the plot: every scheme of the first model, and the second as it is.
-
-    Returns:
-        lengths and, for each line, `sizes` of the whole batch at them; `rooms`, what the weights of
-        each model leave of the room; the bytes of the axis as powers of two, with their texts.
-    """
-    asked = every[0].asked
-    most = max(asked.context, 1024, *(one.model.context_limit or 0 for one in every))
-    curves = [(row.scheme, row.model, 0) for row in every[0].rows()]
-    curves += [(one.model.name, one.model, at) for at, one in enumerate(every) if at]
-    bends = {n for _, one, _ in curves for n in corners(one) if n <= most}
-    at = sorted({*lengths(most, POINTS), *bends, asked.context})
-    rooms = [_left(part, asked.budget) for part in parts]
-    lines: list[dict[str, Any]] = []
-    for label, one, number in curves:
-        size = bytes_by_length(one, kv_dtype=asked.kv_dtype)
-        sizes = [asked.batch * size(n) for n in at]
-        lines.append({"label": label, "model": number, "sizes": sizes})
-    shown = [size for line in lines for size in line["sizes"] if size > 0]
-    shown += [room for room in rooms if room]
-    low, high = (min(shown), max(shown)) if shown else (1, 2)
-    first = math.floor(math.log2(low))
-    last = max(math.ceil(math.log2(high)), first + 1)
-    return {
-        "lengths": at,
-        "lines": lines,
-        "rooms": rooms,
-        "bytes": [
-            {"power": power, "text": size_text(2.0**power)} for power in range(first, last + 1)
-        ],
-        "tokens": [
-            {"tokens": 2**power, "text": tokens_text(2**power)}
-            for power in range(math.floor(math.log2(most)) + 1)
-        ],
-    }
-
-
-def _left(part: dict[str, Any], budget: int | None) -> int | None:
-    """What a model's weights leave of the room."""
-    if budget is None or part["weights"] is None:
-        return None
-    return max(budget - int(part["weights"]["value"]), 0)
 
 
 def _safe(value: Any) -> Any:

@@ -4,14 +4,10 @@ The idea: a number on the page is an object that carries its own explanation, so
 further question. A sum over layers lists its summands, one for each sort of layer and store, with
 the config's fields that they came from; they add up to the number (a test adds them).
 
-A number
-    value, text, exact    as it is, in short, and with all digits and its unit
-    kind                  "computed", "reported" (a data sheet) or "given" (by the reader)
-    formula, inputs, source, note
-
 Units: bytes, tokens, FLOPs.
 
-Not here: the values (report.py, fit.py), how they are shown (serve/static/js/planner).
+Not here: what such an object holds (page_number.py), the values (report.py, fit.py), how they are
+shown (serve/static/js/planner).
 """
 
 from __future__ import annotations
@@ -21,50 +17,17 @@ from fractions import Fraction
 from typing import Any
 
 from attnscope.plan.bytes import as_asked, formats
-from attnscope.plan.devices import DEVICES, Device
+from attnscope.plan.devices import DEVICES
+from attnscope.plan.engines import CHECKED
 from attnscope.plan.explain import explain_cost, grouped, ranges
 from attnscope.plan.fit import Fit, largest_context, three_digits
 from attnscope.plan.model import KINDS, Layer, Model, Store
+from attnscope.plan.page_number import Input, Number, bytes_number, said_input
+from attnscope.plan.page_number import number as made_number
 from attnscope.plan.report import Asked, number
 from attnscope.plan.texts import bytes_cells, flops_cells
+from attnscope.plan.weighed import weighed
 from attnscope.plan.what_if import Row, schemes
-
-Number = dict[str, Any]
-Input = dict[str, str]
-
-
-def bytes_number(value: float, *, formula: str, **about: Any) -> Number:
-    """A number of bytes."""
-    exact, short = bytes_cells(value)
-    return _number(value, short or exact, exact, formula=formula, **about)
-
-
-def _number(
-    value: float | None,
-    text: str,
-    exact: str,
-    *,
-    formula: str,
-    inputs: Iterable[Input] = (),
-    source: str = "",
-    kind: str = "computed",
-    note: str = "",
-) -> Number:
-    return {
-        "value": value, "text": text, "exact": exact, "kind": kind, "formula": formula,
-        "inputs": list(inputs), "source": source, "note": note,
-    }  # fmt: skip
-
-
-def _input(name: str, value: str, source: str = "") -> Input:
-    return {"name": name, "value": value, "source": source}
-
-
-def device_memory(device: Device) -> Number:
-    """What a device has, by its data sheet."""
-    return bytes_number(
-        device.memory, formula="", kind="reported", source="the vendor's data sheet"
-    )  # fmt: skip
 
 
 class Numbers:
@@ -107,7 +70,7 @@ class Numbers:
             times = f"{many:,}" if isinstance(many, int) else f"1/{many.denominator:,}"
             product = bytes_cells(number(count * many * size))[0]
             found.append(
-                _input(name, f"{count:,} x {times} x {size:,} B = {product}", store.source)
+                said_input(name, f"{count:,} x {times} x {size:,} B = {product}", store.source)
             )
         return found
 
@@ -148,7 +111,7 @@ class Numbers:
                 self.model, kv["fixed_bytes"], "once",
                 lambda store: 1 if store.growth in ("fixed", "closed") else None,
             ),
-            "batch": _number(batch, f"{batch:,}", f"{batch:,}", formula="", kind="given"),
+            "batch": made_number(batch, f"{batch:,}", f"{batch:,}", formula="", kind="given"),
         }  # fmt: skip
 
     def _total(self, model: Model, value: int) -> Number:
@@ -156,7 +119,7 @@ class Numbers:
         inputs = self._summands(model, lambda store: store.entries(tokens))
         return bytes_number(
             value, formula=f"{batch:,} x bytes(T = {tokens:,}), the sum over all layers",
-            inputs=[_input("sequences", f"{batch:,}"), *inputs], source=self._form_words(),
+            inputs=[said_input("sequences", f"{batch:,}"), *inputs], source=self._form_words(),
         )  # fmt: skip
 
     def _per_token(self, model: Model, value: float) -> Number:
@@ -170,10 +133,10 @@ class Numbers:
         inputs = []
         if self.known["parameters"]:
             inputs.append(
-                _input("parameters", f"{self.known['parameters']:,}", "counted by layers")
+                said_input("parameters", f"{self.known['parameters']:,}", "counted by layers")
             )
             if self.known["active"] not in (None, self.known["parameters"]):
-                inputs.append(_input("of these a token uses", f"{self.known['active']:,}"))
+                inputs.append(said_input("of these a token uses", f"{self.known['active']:,}"))
         return bytes_number(
             self.known["size"], formula=self.known["source"], inputs=inputs,
             kind="given" if given else "computed",
@@ -190,19 +153,24 @@ class Numbers:
         weights = self.known["size"]
         found = largest_context(model, budget, weights=weights, batch=self.asked.batch, **self.form)
         inputs = [
-            _input("room", bytes_cells(budget)[0]),
-            _input("weights", bytes_cells(weights)[0], self.known["source"]),
+            said_input("room", bytes_cells(budget)[0]),
+            said_input("weights", bytes_cells(weights)[0], self.known["source"]),
         ]
         if found.tokens:
-            inputs.append(_input(f"cache at {found.tokens:,}", bytes_cells(found.bytes_used)[0]))
+            inputs.append(
+                said_input(f"cache at {found.tokens:,}", bytes_cells(found.bytes_used)[0])
+            )
         if found.limit:
-            inputs.append(_input("the model's own limit", f"{found.limit:,} tokens", "the config"))
+            inputs.append(
+                said_input("the model's own limit", f"{found.limit:,} tokens", "the config")
+            )
         return {
-            **_number(
+            **made_number(
                 found.tokens, _fit_text(found), _fit_text(found), inputs=inputs,
                 formula=f"the largest T with {self.asked.batch:,} x bytes(T) <= room - weights",
                 source="attnscope.plan.fit",
             ),
+            "used": found.bytes_used,
             "limit": found.limit,
             "usable": found.usable,
             "why": "weights" if weights > budget else "none" if found.tokens == 0
@@ -229,10 +197,7 @@ class Numbers:
     def rows(self) -> list[Row]:
         """The schemes, computed once."""
         if not hasattr(self, "_rows"):
-            self._rows = schemes(
-                self.model, context=self.asked.context, batch=self.asked.batch,
-                groups=self.asked.groups, **self.form,
-            )  # fmt: skip
+            self._rows = schemes(self.model, **self.asked.schemes)
         return self._rows
 
     def groups(self) -> list[dict[str, Any]]:
@@ -242,7 +207,9 @@ class Numbers:
     def _group(self, layer: Layer, numbers: list[int]) -> dict[str, Any]:
         one = layer.split(self.cache_format, self.plain_format)
         inputs = [
-            _input(store.name, store.formula(self.cache_format, self.plain_format), store.source)
+            said_input(
+                store.name, store.formula(self.cache_format, self.plain_format), store.source
+            )
             for store in layer.stores
         ]
         means = KINDS.get(layer.kind, "")
@@ -252,6 +219,7 @@ class Numbers:
 
         return {
             "layers": ranges(numbers),
+            "numbers": numbers,
             "count": len(numbers),
             "kind": layer.kind,
             "window": layer.window,
@@ -265,6 +233,10 @@ class Numbers:
         return [
             {
                 "format": row["format"],
+                "per_token": bytes_number(
+                    row["per_token_bytes"], note=row["note"], source="attnscope.plan.numbers",
+                    formula=f"bytes of one more token with every vector in {row['format']}",
+                ),
                 "total": bytes_number(
                     row["total_bytes"], note=row["note"], source="attnscope.plan.numbers",
                     formula=f"the same sum with every vector in {row['format']}",
@@ -279,12 +251,17 @@ class Numbers:
         found = []
         for one in self.said["engine_details"]:
             size = one["size"]
-            about: dict[str, Any] = {"engine": one["engine"], "version": one["version"]}
+            evidence, checked = CHECKED[one["engine"]]
+            about: dict[str, Any] = {
+                "engine": one["engine"], "version": one["version"], "evidence": evidence,
+            }  # fmt: skip
             if size is None:
                 found.append({**about, "total": None, "times": "", "reason": one["formula"]})
                 continue
-            parts = [_input(name, bytes_cells(part)[0]) for name, part in one["parts"]]
-            total = bytes_number(size, formula=one["formula"], inputs=parts, source=one["version"])
+            parts = [said_input(name, bytes_cells(part)[0]) for name, part in one["parts"]]
+            total = bytes_number(
+                size, formula=one["formula"], inputs=parts, source=one["version"], note=checked
+            )
             times = three_digits(size, logical) if logical else ""
             found.append({**about, "total": total, "times": times, "reason": ""})
         return found
@@ -298,11 +275,11 @@ class Numbers:
             value = spent[name]
             exact, short = flops_cells(value)
             inputs = [
-                _input(f"layers {one.layers}: {one.kind}, {one.what}",
+                said_input(f"layers {one.layers}: {one.kind}, {one.what}",
                        f"{one.formula} = {one.flops:,}")
                 for one in lines if one.what in whats
             ]  # fmt: skip
-            about = _number(
+            about = made_number(
                 value, short or exact, f"{exact} FLOPs", inputs=inputs,
                 formula="one multiply-add is 2 FLOPs; products of queries and keys, and of weights "
                 "and values", source="attnscope.plan.flops",
@@ -323,7 +300,7 @@ class Numbers:
         )  # fmt: skip
         found.append({"what": "decode_bytes", "number": read})
         intensity = three_digits(spent["intensity"])
-        ratio = _number(
+        ratio = made_number(
             spent["intensity"], intensity, f"{intensity} FLOPs/B",
             formula="FLOPs of a decode step / bytes that it reads", source="attnscope.plan.flops",
         )  # fmt: skip
@@ -334,29 +311,62 @@ class Numbers:
         return [
             {
                 "device": device.name,
-                "memory": device_memory(device),
+                "memory": bytes_number(
+                    device.memory, formula="", kind="reported", source=device.sheet
+                ),
                 "fit": None if self.known is None else self._fit(self.model, device.memory),
             }
             for device in DEVICES.values()
         ]
 
-    def device(self, device: Device | None) -> dict[str, Any] | None:
+    def device(self) -> dict[str, Any] | None:
         """How a decode step meets a device's ridge point."""
+        device = self.asked.device
         if device is None:
             return None
         said = self.said["device"]
-        peak = _input(
-            "peak", f"{three_digits(device.peak, 10**12)} TFLOP/s dense bf16", "data sheet"
-        )
-        speed = _input("bandwidth", f"{three_digits(device.bandwidth, 10**9)} GB/s", "data sheet")
+        rates = {}
+        for name, value, unit in (("peak", device.peak, 12), ("bandwidth", device.bandwidth, 9)):
+            long, short = ("FLOP/s", "TFLOP/s") if name == "peak" else ("B/s", "GB/s")
+            shown = f"{three_digits(value, 10**unit)} {short}"
+            rates[name] = made_number(
+                value, shown, f"{value:,} {long}", formula="", kind="reported", source=device.sheet,
+                note="dense bf16" if name == "peak" else "",
+            )  # fmt: skip
+        peak = said_input("peak", f"{rates['peak']['text']} dense bf16", device.sheet)
+        speed = said_input("bandwidth", rates["bandwidth"]["text"], device.sheet)
         ridge, seconds = said["ridge"], said["decode_cache_read_s"]
         shown = f"{three_digits(seconds * 1e3)} ms"
         return {
-            "ridge": _number(ridge, three_digits(ridge), f"{three_digits(ridge)} FLOPs/B",
-                             formula="peak / bandwidth", inputs=[peak, speed]),
+            **rates,
+            "ridge": made_number(ridge, three_digits(ridge), f"{three_digits(ridge)} FLOPs/B",
+                                 formula="peak / bandwidth", inputs=[peak, speed]),
             "bound": said["decode_bound"],
-            "reads": _number(seconds, shown, shown, inputs=[speed],
-                             formula="batch x bytes that a decode step reads / bandwidth"),
+            "reads": made_number(seconds, shown, shown, inputs=[speed],
+                                 formula="batch x bytes that a decode step reads / bandwidth"),
+        }  # fmt: skip
+
+    def weighed(self) -> dict[str, Any] | None:
+        """What the real cache tensors of a built-in model weigh, beside what its plan says."""
+        found = weighed(self.model)
+        if found is None:
+            return None
+        source = f"transformers {found.version}, the cache tensors of one forward pass"
+        return {
+            "rows": [
+                {
+                    "tokens": tokens,
+                    "measured": bytes_number(
+                        size, formula="", kind="measured", source=source,
+                        note="built from this config on the meta device, one sequence, in bf16",
+                    ),
+                    "planned": bytes_number(
+                        planned, formula=f"layers as transformers holds them, T = {tokens:,}, bf16",
+                        source="attnscope.plan.engines.transformers",
+                    ),
+                }
+                for tokens, size, planned in found.rows
+            ],
         }  # fmt: skip
 
 

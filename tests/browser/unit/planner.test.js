@@ -22,6 +22,7 @@ test("a view is written into the address and read again", () => {
     { model: "config.json", config, versus: "国&=#.json", other: config, assume: true },
     { context: "", batch: "", weights: "", room: "" },
     { context: "1000000", dtype: "int4" },
+    { form: "fp16", device: "b200", window: "512", share: "1/6" },
   ]) {
     const view = { ...START, ...part };
     const { fragment, whole } = written(view);
@@ -44,7 +45,8 @@ test("a config that is too long for an address is left out, and that is said", (
 
 test("fields become a question; what is no number is left for the planner to refuse", () => {
   assert.deepEqual(question(START), {
-    model: { name: "qwen3.8-27b" }, versus: null, context: 32768, batch: 1, kv_dtype: null, heads: "8", room: "h100", weights: "auto", assume_full: false,
+    model: { name: "qwen3.8-27b" }, versus: null, context: 32768, batch: 1, dtype: null, kv_dtype: null, heads: "8", room: "h100", weights: "auto",
+    device: "", window: null, share: "", assume_full: false,
   });
   const asked = question({ ...START, config: "{}", model: "c", versus: "v", other: "{}", context: "", batch: "x", dtype: "int8" });
   assert.deepEqual(asked.model, { name: "c", config: "{}" });
@@ -52,6 +54,8 @@ test("fields become a question; what is no number is left for the planner to ref
   assert.equal(asked.context, null);
   assert.equal(asked.batch, 0);
   assert.equal(asked.kv_dtype, "int8");
+  const what = question({ ...START, form: "fp32", device: "a100", window: "4096", share: "1/4" });
+  assert.deepEqual([what.dtype, what.device, what.window, what.share], ["fp32", "a100", 4096, "1/4"]);
 });
 
 const PICTURE = {

@@ -19,7 +19,7 @@ from attnscope.lessons.site.page import Frame, html
 from attnscope.lessons.site.words import say
 from attnscope.plan.devices import DEVICES
 from attnscope.plan.find import built_in_names
-from attnscope.plan.numbers import FORMATS
+from attnscope.plan.numbers import FORMATS, MODEL_FORMATS
 from attnscope.plan.page import ask
 
 COMMAND: Final = "attnscope plan"
@@ -30,10 +30,14 @@ FIRST: Final[dict[str, Any]] = {
     "versus": None,
     "context": 32768,
     "batch": 1,
+    "dtype": None,
     "kv_dtype": None,
     "heads": "8",
     "room": "h100",
     "weights": "auto",
+    "device": "",
+    "window": None,
+    "share": "",
     "assume_full": False,
 }
 """The question that the page opens with: js/planner/view.js has it too."""
@@ -72,6 +76,7 @@ def planner_page(language: str, frame: Frame, *, served: bool) -> str:
             "builtIn": built_in_names(),
             "devices": list(DEVICES),
             "formats": list(FORMATS),
+            "dtypes": list(MODEL_FORMATS),
         },
         "first": {"question": FIRST, "answer": first_answer()},
         **({"api": f"../{ADDRESS}"} if served else {"script": f"../assets/{SCRIPT}"}),

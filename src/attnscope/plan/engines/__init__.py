@@ -9,12 +9,30 @@ Not here: what a model keeps in itself (kinds.py).
 
 from __future__ import annotations
 
+from typing import Final
+
 from attnscope.plan.engines import llamacpp, sglang, vllm
 from attnscope.plan.engines import transformers as hf
 from attnscope.plan.engines.allocation import Allocation
 from attnscope.plan.model import Model
 
-__all__ = ["Allocation", "allocations"]
+__all__ = ["CHECKED", "Allocation", "allocations"]
+
+CHECKED: Final = {
+    "transformers": (
+        "measured",
+        "The rule was checked by weighing: the cache tensors of 175 families of models are as "
+        "planned.",
+    ),
+    "vllm": ("source", "The rule was read from the source; vLLM was not run."),
+    "sglang": ("source", "The rule was read from the source; SGLang was not run."),
+    "llama.cpp": (
+        "measured",
+        "The rule was checked by running: llama.cpp logs the same sizes of small files of 26 "
+        "architectures.",
+    ),
+}
+"""What is known of each engine's rule: whether it was "measured", or read from its "source"."""
 
 
 def allocations(

@@ -3,8 +3,7 @@
  * The planner's answer as tables: what it takes, what fits, what engines allocate, how it comes about.
  *
  * The idea: a column for each model. Every number is a button that opens its formula; nothing is
- * computed here. Names of schemes, kinds, engines and devices, formulas and notes stand as the
- * planner says them, in either language.
+ * computed here. What the planner says in words (kinds, formulas, notes) goes through `w`.
  *
  * Not here: the picture (plot.js), the cards (numeral.js).
  */
@@ -19,7 +18,7 @@ import { count } from "../parts/numbers.js";
  * @typedef {import("./types.js").Fit} Fit
  * @typedef {import("../widgets/parts.js").Say} Say
  * @typedef {ReturnType<typeof import("./numeral.js").numerals>["show"]} Show
- * @typedef {{t: Say, show: Show}} Tools
+ * @typedef {{t: Say, w: import("./words.js").Words, show: Show}} Tools
  */
 
 /** The rows of the table of FLOPs, as far as a model has them. */
@@ -34,18 +33,19 @@ const FLOPS = [
  * @returns {(HTMLElement | null)[]}
  */
 export function sections(answer, tools) {
-  const { t } = tools;
+  const { t, w } = tools;
   const { models } = answer;
   const part = (/** @type {string} */ name, /** @type {(HTMLElement | null)[]} */ ...children) =>
     h("section", { class: "part", data: { part: name } }, h("h2", { id: name }, t(`planner.${name}`)), children);
   return [
     part("schemes", note(t("planner.schemes.about")), schemes(answer, tools)),
-    part("fits", ...models.map((one) => (one.weights_unknown ? note(`${one.weights_unknown}`) : null)), devices(models, tools)),
+    part("fits", ...models.map((one) => (one.weights_unknown ? note(w(one.weights_unknown)) : null)), devices(models, tools)),
     part("engines", note(t("planner.engines.about")), engines(models, tools)),
     part("layers", ...models.map((one) => layers(one, models.length > 1, tools))),
     part("formats", formats(models, tools)),
     part("flops", flops(answer, tools)),
-    models.some((one) => one.notes.length) ? part("notes", notes(models)) : null,
+    models.some((one) => one.weighed) ? part("weighed", note(t("planner.weighed.about")), ...models.map((one, at) => weighed(one, at, tools))) : null,
+    models.some((one) => one.notes.length) ? part("notes", notes(models, tools)) : null,
   ];
 }
 
@@ -56,15 +56,15 @@ export function sections(answer, tools) {
  * @param {Answer} answer
  * @param {Tools} tools
  */
-export function headline(model, at, { asked }, { t, show }) {
+export function headline(model, at, { asked }, { t, w, show }) {
   const { cache } = model;
   const own = model.context_limit === null ? null : t("planner.limit", { tokens: count(model.context_limit) });
   const fact = (/** @type {string} */ key, /** @type {(Node | string | null)[]} */ ...what) => h("div", null, h("dt", null, t(key)), h("dd", null, what));
   const number = (/** @type {string} */ key, /** @type {Numeral} */ value) => show(t(key), value, { name: `${key.slice(8)}.${at}` });
   return h("article", { class: "headline", data: { model: model.name } },
     h("h2", null, model.name),
-    h("p", { class: "who" }, [model.architecture, t("planner.layers.count", { count: model.layers }), own].filter(Boolean).join(" · ")),
-    model.assumed.map((one) => h("p", { class: "assumed" }, t("planner.assumed", { what: one }))),
+    h("p", { class: "who" }, [model.architecture, t("planner.layers.count", { count: model.layers }), t("planner.width", { width: count(model.width) }), own].filter(Boolean).join(" · ")),
+    model.assumed.map((one) => h("p", { class: "assumed" }, t("planner.assumed", { what: w(one) }))),
     h("p", { class: "total" }, show(t("planner.total"), cache.total, { name: `total.${at}`, short: true }),
       h("span", null, t("planner.total.of", { tokens: count(asked.context), batch: count(asked.batch), format: model.kv_dtype }))),
     h("dl", { class: "facts" },
@@ -75,7 +75,7 @@ export function headline(model, at, { asked }, { t, show }) {
       cache.fixed.value ? fact("planner.fixed", number("planner.fixed", cache.fixed)) : null,
       asked.batch > 1 ? fact("planner.sequence", number("planner.sequence", cache.sequence)) : null,
       fact("planner.weights.of", model.weights ? number("planner.weights.of", model.weights) : t("planner.unknown")),
-      model.fit ? fact("planner.fit", ...fits(model.fit, `fit.${at}`, { t, show })) : null));
+      model.fit ? fact("planner.fit", ...fits(model.fit, `fit.${at}`, { t, w, show })) : null));
 }
 
 /** A largest context, and what holds it back. @param {Fit | null} fit @param {string} name @param {Tools} tools @returns {Node[]} */
@@ -106,36 +106,37 @@ function note(text) {
 }
 
 /** @param {Answer} answer @param {Tools} tools */
-function schemes({ models, asked }, { t, show }) {
+function schemes({ models, asked }, { t, w, show }) {
   const rows = models.flatMap((model, at) => (at ? model.schemes.slice(0, 1) : model.schemes).map((one, number) => [
-    models.length > 1 ? (number ? one.scheme : `${model.name}, ${one.scheme}`) : one.scheme,
-    show(`${one.scheme}: ${t("planner.per_token")}`, one.per_token, { name: `scheme.${at}.${number}.per_token` }),
-    show(`${one.scheme}: ${t("planner.total")}`, one.total, { name: `scheme.${at}.${number}.total` }),
+    models.length > 1 && !number ? `${model.name}: ${w(one.scheme)}` : w(one.scheme),
+    show(`${w(one.scheme)}: ${t("planner.per_token")}`, one.per_token, { name: `scheme.${at}.${number}.per_token` }),
+    show(`${w(one.scheme)}: ${t("planner.total")}`, one.total, { name: `scheme.${at}.${number}.total` }),
     one.total.text,
     at ? "" : `${one.times}×`,
-    ...(asked.room ? [fits(one.fit, `scheme.${at}.${number}.fit`, { t, show })] : []),
+    ...(asked.room ? [fits(one.fit, `scheme.${at}.${number}.fit`, { t, w, show })] : []),
   ]));
   return table(t("planner.schemes"), [t("planner.scheme"), t("planner.per_token"), t("planner.total"), "", "", ...(asked.room ? [t("planner.fit.in", { room: asked.room })] : [])], rows);
 }
 
 /** What fits on each device. @param {Model[]} models @param {Tools} tools */
-function devices(models, { t, show }) {
+function devices(models, tools) {
+  const { t, show } = tools;
   const rows = models[0].devices.map(({ device, memory }, row) => [
     device,
     show(`${device}: ${t("planner.memory")}`, memory, { name: `memory.${device}`, short: true }),
-    ...models.map((model, at) => fits(model.devices[row].fit, `fit.${device}.${at}`, { t, show })),
+    ...models.map((model, at) => fits(model.devices[row].fit, `fit.${device}.${at}`, tools)),
   ]);
   return table(t("planner.fits"), [t("planner.device"), t("planner.memory"), ...models.map((one) => (models.length > 1 ? `${one.name}: ${t("planner.fit")}` : t("planner.fit")))], rows);
 }
 
 /** @param {Model[]} models @param {Tools} tools */
-function engines(models, { t, show }) {
+function engines(models, { t, w, show }) {
   const rows = models[0].engines.map((first, row) => [
     first.engine,
-    h("small", null, first.version),
+    h("small", null, w(first.version), h("br"), t(`planner.evidence.${first.evidence}`)),
     ...models.flatMap((model, at) => {
       const one = model.engines[row];
-      if (!one.total) return [h("small", { class: "reason" }, one.reason), "–"];
+      if (!one.total) return [h("small", { class: "reason" }, w(one.reason)), "–"];
       return [show(`${one.engine}, ${model.name}`, one.total, { name: `engine.${one.engine}.${at}` }), `${one.times}×`];
     }),
   ]);
@@ -143,14 +144,14 @@ function engines(models, { t, show }) {
 }
 
 /** Sorts of layers; a number opens what one of them keeps. @param {Model} model @param {boolean} named @param {Tools} tools */
-function layers(model, named, { t, show }) {
+function layers(model, named, { t, w, show }) {
   const rows = model.groups.map((one, at) => [
-    one.layers,
-    h("code", null, one.kind),
+    h("span", { title: one.numbers.join(", ") }, w(one.layers)),
+    h("span", { title: one.kind }, w(one.kind)),
     one.window === null ? "–" : count(one.window),
-    show(`${one.kind}: ${t("planner.per_token")}`, one.per_token, { name: `group.${at}.per_token` }),
-    show(`${one.kind}: ${t("planner.capped")}`, one.capped, { name: `group.${at}.capped` }),
-    show(`${one.kind}: ${t("planner.fixed")}`, one.fixed, { name: `group.${at}.fixed` }),
+    show(`${w(one.kind)}: ${t("planner.per_token")}`, one.per_token, { name: `group.${at}.per_token` }),
+    show(`${w(one.kind)}: ${t("planner.capped")}`, one.capped, { name: `group.${at}.capped` }),
+    show(`${w(one.kind)}: ${t("planner.fixed")}`, one.fixed, { name: `group.${at}.fixed` }),
   ]);
   const made = table(`${t("planner.layers")}: ${model.name}`, [t("planner.layers.which"), t("planner.kind"), t("planner.window"), t("planner.per_token"), t("planner.capped"), t("planner.fixed")], rows, 2);
   return h("div", null, named ? h("h3", null, model.name) : null, made);
@@ -161,11 +162,22 @@ function formats(models, { t, show }) {
   const rows = models[0].formats.map(({ format }, row) => [
     h("code", null, format),
     ...models.flatMap((model, at) => {
-      const { total } = model.formats[row];
-      return [show(`${format}, ${model.name}`, total, { name: `format.${format}.${at}` }), total.text];
+      const { per_token: each, total } = model.formats[row];
+      return [show(`${format}, ${model.name}: ${t("planner.per_token")}`, each, { name: `format.${format}.${at}.per_token` }), show(`${format}, ${model.name}`, total, { name: `format.${format}.${at}` }), total.text];
     }),
   ]);
-  return table(t("planner.formats"), [t("planner.format"), ...models.flatMap((one) => [models.length > 1 ? one.name : t("planner.total"), ""])], rows);
+  return table(t("planner.formats"), [t("planner.format"), ...models.flatMap((one) => [models.length > 1 ? `${one.name}: ${t("planner.per_token")}` : t("planner.per_token"), models.length > 1 ? one.name : t("planner.total"), ""])], rows);
+}
+
+/** What real tensors weigh, beside the plan. @param {Model} model @param {number} at @param {Tools} tools */
+function weighed(model, at, { t, show }) {
+  if (!model.weighed) return note(t("planner.weighed.not", { model: model.name }));
+  const rows = model.weighed.rows.map(({ tokens, measured, planned }) => [
+    t("planner.tokens", { tokens: count(tokens) }),
+    show(`${model.name}: ${t("planner.weighed.tensors")}`, measured, { name: `weighed.${at}.${tokens}` }),
+    show(`${model.name}: ${t("planner.weighed.planned")}`, planned, { name: `planned.${at}.${tokens}` }),
+  ]);
+  return table(`${t("planner.weighed")}: ${model.name}`, [model.name, t("planner.weighed.tensors"), t("planner.weighed.planned")], rows);
 }
 
 /** @param {Answer} answer @param {Tools} tools */
@@ -185,6 +197,8 @@ function flops({ models, asked }, { t, show }) {
   const bounds = models.map((model, at) => {
     if (!model.device || !asked.device) return null;
     return h("p", { class: "note" }, models.length > 1 ? `${model.name}: ` : null, `${asked.device}: `,
+      t("planner.peak"), " ", show(t("planner.peak"), model.device.peak, { name: `peak.${at}`, short: true }), t("planner.comma"),
+      t("planner.bandwidth"), " ", show(t("planner.bandwidth"), model.device.bandwidth, { name: `bandwidth.${at}`, short: true }), t("planner.comma"),
       t("planner.ridge"), " ", show(t("planner.ridge"), model.device.ridge, { name: `ridge.${at}` }), t("planner.stop"),
       t(`planner.bound.${model.device.bound}`), t("planner.stop"),
       t("planner.reads"), " ", show(t("planner.reads"), model.device.reads, { name: `reads.${at}` }), t("planner.stop"));
@@ -192,8 +206,8 @@ function flops({ models, asked }, { t, show }) {
   return h("div", null, made, bounds);
 }
 
-/** @param {Model[]} models */
-function notes(models) {
-  const said = models.flatMap((model) => model.notes.map((one) => (models.length > 1 ? `${model.name}: ${one}` : one)));
+/** @param {Model[]} models @param {Tools} tools */
+function notes(models, { w }) {
+  const said = models.flatMap((model) => model.notes.map((one) => (models.length > 1 ? `${model.name}: ${w(one)}` : w(one))));
   return h("ul", null, said.map((one) => h("li", null, one)));
 }

@@ -9,16 +9,19 @@
  */
 
 import { h } from "../parts/dom.js";
+import { count } from "../parts/numbers.js";
 import { START } from "./view.js";
 
 const PASTED = "…";
 /** The configs that the planner takes from a page, in bytes of a file. */
 const MOST_FILE = 1 << 20;
 const MOST_POWER = 24;
+/** The fields of the folded part: it opens where one of them asks for something. @type {(keyof View)[]} */
+const FOLDED = ["heads", "window", "share", "form", "device", "assume"];
 
 /**
  * @typedef {import("./view.js").View} View
- * @typedef {{builtIn: string[], devices: string[], formats: string[]}} Known
+ * @typedef {{builtIn: string[], devices: string[], formats: string[], dtypes: string[]}} Known
  * @typedef {(change: Partial<View>, soon: boolean) => void} OnChange   soon: the reader still types
  */
 
@@ -34,13 +37,21 @@ export function makeForm(known, t, onChange) {
   const batch = field("batch", t("planner.batch"), { type: "number", min: 1, step: 1 }, onChange);
   const heads = field("heads", t("planner.heads"), { type: "text", inputmode: "numeric" }, onChange);
   const weights = field("weights", t("planner.weights"), { type: "text" }, onChange);
-  const dtype = choice("dtype", t("planner.dtype"), [["", t("planner.dtype.own")], ...known.formats.map((one) => /** @type {[string, string]} */ ([one, one]))], onChange);
+  const dtype = choice("dtype", t("planner.dtype"), [["", t("planner.dtype.own")], ...same(known.formats)], onChange);
+  const form = choice("form", t("planner.form"), [["", t("planner.form.own")], ...same(known.dtypes)], onChange);
+  const device = choice("device", t("planner.ridge.of"), [["", t("planner.ridge.room")], ...same(known.devices)], onChange);
+  const window = field("window", t("planner.window.if"), { type: "number", min: 1, step: 1, placeholder: t("planner.as") }, onChange);
+  const share = field("share", t("planner.share.if"), { type: "text", placeholder: t("planner.as") }, onChange);
   const room = roomField(known.devices, t, onChange);
   const assume = h("input", { type: "checkbox", data: { field: "assume" }, onchange: () => onChange({ assume: assume.checked }, false) });
+  const fields = [first, second, context, batch, heads, weights, dtype, form, room, device, window, share];
+  const more = h("details", { class: "more" }, h("summary", null, t("planner.more")),
+    h("p", { class: "note" }, t("planner.more.about")),
+    h("div", { class: "asked" }, heads.element, window.element, share.element, form.element, device.element),
+    h("label", { class: "check assume" }, assume, h("span", null, t("planner.assume"))));
   const element = h("form", { class: "planner-form", onsubmit: (/** @type {Event} */ event) => event.preventDefault() },
     h("div", { class: "models" }, first.element, second.element),
-    h("div", { class: "asked" }, context.element, batch.element, dtype.element, room.element, weights.element, heads.element),
-    h("label", { class: "check assume" }, assume, h("span", null, t("planner.assume"))));
+    h("div", { class: "asked" }, context.element, batch.element, dtype.element, room.element, weights.element), more);
   mountDrop(element, (name, text) => {
     onChange({ model: name, config: text }, false);
   }, (sentence) => first.say(sentence), t);
@@ -48,17 +59,19 @@ export function makeForm(known, t, onChange) {
     element,
     /** Writes a view into the fields; the one that is being typed in is left alone. @param {View} view */
     set: (view) => {
-      for (const one of [first, second, context, batch, heads, weights, dtype, room]) one.set(view);
+      for (const one of fields) one.set(view);
       assume.checked = view.assume;
+      if (FOLDED.some((name) => view[name] !== START[name])) more.open = true;
     },
     /** Marks the field that an error is about. @param {string | null} name @param {string} by   the error's id */
     mark: (name, by) => {
-      const named = { kv_dtype: "dtype" }[name ?? ""] ?? name;
+      const named = { kv_dtype: "dtype", dtype: "form" }[name ?? ""] ?? name;
       for (const one of element.querySelectorAll("[data-field]")) {
         const wrong = /** @type {HTMLElement} */ (one).dataset.field === named;
         if (wrong) {
           one.setAttribute("aria-invalid", "true");
           one.setAttribute("aria-describedby", by);
+          if (more.contains(one)) more.open = true;
         } else {
           one.removeAttribute("aria-invalid");
           one.removeAttribute("aria-describedby");
@@ -66,6 +79,11 @@ export function makeForm(known, t, onChange) {
       }
     },
   };
+}
+
+/** Choices that are called what they are. @param {string[]} names @returns {[string, string][]} */
+function same(names) {
+  return names.map((one) => [one, one]);
 }
 
 /** @param {HTMLInputElement | HTMLTextAreaElement | HTMLSelectElement} input @param {string} value */
@@ -200,8 +218,12 @@ function chooser({ field: name, text, label, known, none }, t, onChange) {
  * @param {import("../widgets/parts.js").Say} t
  */
 async function take(file, taken, say, t) {
-  if (file.size > MOST_FILE || /\.(gguf|safetensors|bin)$/i.test(file.name)) {
+  if (/\.(gguf|safetensors|bin)$/i.test(file.name)) {
     say(t("planner.file.not", { name: file.name }));
+    return;
+  }
+  if (file.size > MOST_FILE) {
+    say(t("planner.file.large", { name: file.name, size: count(file.size), most: count(MOST_FILE) }));
     return;
   }
   say("");

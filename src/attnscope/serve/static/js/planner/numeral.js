@@ -14,8 +14,9 @@ import { after, figureCard } from "../widgets/cards.js";
 /**
  * @param {HTMLElement} root   where cards may open
  * @param {import("../widgets/parts.js").Say} t
+ * @param {import("./words.js").Words} w   the planner's words in the page's language
  */
-export function numerals(root, t) {
+export function numerals(root, t, w) {
   /** @type {{button: HTMLElement, card: HTMLElement} | null} */
   let open = null;
   const close = () => {
@@ -44,12 +45,14 @@ export function numerals(root, t) {
         close();
         if (again) return;
         const shown = number.exact === number.text ? number.exact : `${number.exact} (${number.text})`;
-        const card = figureCard({ ...number, text: shown, title }, name ?? "", t);
+        const inputs = number.inputs.map((one) => ({ name: w(one.name), value: w(one.value), source: w(one.source) }));
+        const said = { formula: w(number.formula), source: w(number.source), note: w(number.note), inputs };
+        const card = figureCard({ ...number, ...said, text: w(shown), title }, name ?? "", t);
         after(button, card);
         button.setAttribute("aria-expanded", "true");
         open = { button, card };
       },
-    }, text);
+    }, w(text));
     return button;
   };
   return { show, close };

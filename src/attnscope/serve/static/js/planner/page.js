@@ -14,6 +14,7 @@ import { debounce, fill, h } from "../parts/dom.js";
 import { count } from "../parts/numbers.js";
 import { enPlanner } from "../text/en/planner.js";
 import { enWidgets } from "../text/en/widgets.js";
+import { PHRASES, PLAN } from "../text/zh/plan.js";
 import { zhPlanner } from "../text/zh/planner.js";
 import { zhWidgets } from "../text/zh/widgets.js";
 import { mountContents, mountScheme, mountScrolling } from "../widgets/chrome.js";
@@ -23,6 +24,7 @@ import { numerals } from "./numeral.js";
 import { makePlot } from "./plot.js";
 import { inPage, server } from "./source.js";
 import { question, readView, written } from "./view.js";
+import { english, wording } from "./words.js";
 
 /** Milliseconds that a reader who types is waited for. */
 const PAUSE = 350;
@@ -31,6 +33,7 @@ const PAUSE = 350;
 function begin(root) {
   const data = JSON.parse(root.querySelector("script.carried")?.textContent ?? "{}");
   const t = translator(data.language, { en: { ...enWidgets, ...enPlanner }, zh: { ...zhWidgets, ...zhPlanner } });
+  const w = data.language === "zh" ? wording(PLAN, PHRASES) : english;
   const main = /** @type {HTMLElement} */ (root.querySelector("main"));
   const source = data.api ? server(data.api) : inPage(data.script);
   mountScheme(root);
@@ -38,11 +41,12 @@ function begin(root) {
   const error = h("p", { class: "error", id: "planner-error", role: "alert", hidden: true });
   const status = h("p", { class: "note status", role: "status" });
   const heads = h("div", { class: "headlines" });
+  const line = h("p", { class: "note command" });
   const tables = h("div", { class: "parts" });
-  const { show, close } = numerals(main, t);
-  const plot = makePlot(t, (tokens) => change({ context: String(tokens) }, false));
+  const { show, close } = numerals(main, t, w);
+  const plot = makePlot(t, w, (tokens) => change({ context: String(tokens) }, false));
   const form = makeForm(data.known, t, (part, soon) => change(part, soon));
-  const results = h("div", { class: "results" }, heads, h("section", { class: "part" }, h("h2", { id: "plot" }, t("planner.plot")), h("p", { class: "note" }, t("planner.plot.about")), plot.element), tables);
+  const results = h("div", { class: "results" }, heads, line, h("section", { class: "part" }, h("h2", { id: "plot" }, t("planner.plot")), h("p", { class: "note" }, t("planner.plot.about")), plot.element), tables);
   fill(/** @type {HTMLElement} */ (main.querySelector(".planner")), form.element, error, status, results);
 
   let view = readView(location.hash);
@@ -52,12 +56,13 @@ function begin(root) {
   function draw(answer) {
     close();
     error.hidden = !answer.error;
-    error.textContent = answer.error?.sentence ?? "";
+    error.textContent = w(answer.error?.sentence ?? "");
     form.mark(answer.error?.field ?? null, error.id);
     results.classList.toggle("stale", Boolean(answer.error));
     if (answer.error) return;
-    fill(heads, answer.models.map((model, at) => headline(model, at, answer, { t, show })));
-    fill(tables, sections(answer, { t, show }));
+    fill(heads, answer.models.map((model, at) => headline(model, at, answer, { t, w, show })));
+    fill(line, t("planner.command"), " ", h("code", null, answer.command));
+    fill(tables, sections(answer, { t, w, show }));
     const rooms = answer.models.map((model) => t(model.weights ? "planner.plot.beside" : "planner.plot.room", { room: answer.asked.room, model: model.name }));
     const label = t("planner.plot.label", { models: answer.models.map((one) => one.name).join(", "), tokens: count(answer.asked.context) });
     plot.update(answer.picture, answer.asked.context, rooms, label);

@@ -59,9 +59,10 @@ export function axes(picture, { width, height }) {
 
 /**
  * @param {import("../widgets/parts.js").Say} t
+ * @param {import("./words.js").Words} w
  * @param {(tokens: number) => void} onTokens   a context is asked for
  */
-export function makePlot(t, onTokens) {
+export function makePlot(t, w, onTokens) {
   const place = h("div", { class: "plot" });
   const legend = h("ul", { class: "legend" });
   /** @type {{picture: Picture, context: number, rooms: string[], label: string} | null} */
@@ -94,7 +95,7 @@ export function makePlot(t, onTokens) {
       paint();
       fill(legend, different(picture).map((line, at) => h("li", { class: `line-${at % 8}` },
         h("svg:svg", { width: 34, height: 10, "aria-hidden": "true" }, h("svg:path", { d: "M1 5H33", "stroke-dasharray": DASHES[at % 8] || null })),
-        h("span", null, line.labels.join(" = ")))));
+        h("span", null, line.labels.map(w).join(" = ")))));
     },
   };
 }

@@ -10,20 +10,23 @@
 
 /**
  * @typedef {{model: string, config: string, versus: string, other: string, context: string,
- *   batch: string, dtype: string, heads: string, room: string, weights: string, assume: boolean}} View
+ *   batch: string, dtype: string, form: string, heads: string, room: string, weights: string,
+ *   device: string, window: string, share: string, assume: boolean}} View
  *   every field as text, as the reader has left it; `config` and `other` are pasted, and then
- *   `model` and `versus` are what they are called
+ *   `model` and `versus` are what they are called; `dtype` is the cache's, `form` the activations'
  */
 
 const NAMES = /** @type {const} */ ({
   model: "m", config: "mc", versus: "v", other: "vc", context: "c", batch: "b", dtype: "k", heads: "h", room: "r", weights: "w",
+  form: "d", device: "e", window: "n", share: "s",
 });
 /** Browsers take addresses of some 64 thousand letters everywhere. */
 const LONGEST = 60_000;
 
 /** @type {View} */
 export const START = {
-  model: "qwen3.8-27b", config: "", versus: "", other: "", context: "32768", batch: "1", dtype: "", heads: "8", room: "h100", weights: "auto", assume: false,
+  model: "qwen3.8-27b", config: "", versus: "", other: "", context: "32768", batch: "1", dtype: "", heads: "8", room: "h100", weights: "auto",
+  form: "", device: "", window: "", share: "", assume: false,
 };
 
 /** @param {View} view @returns {{fragment: string, whole: boolean}} */
@@ -63,10 +66,14 @@ export function question(view) {
     versus: view.versus ? named(view.versus, view.other) : null,
     context: whole(view.context),
     batch: whole(view.batch) ?? 1,
+    dtype: view.form || null,
     kv_dtype: view.dtype || null,
     heads: view.heads,
     room: view.room,
     weights: view.weights,
+    device: view.device,
+    window: whole(view.window),
+    share: view.share,
     assume_full: view.assume,
   };
 }
