@@ -59,7 +59,7 @@ def test_no_english_is_left_on_the_chinese_page(page: Any, site: Path, view: str
         " for (const one of document.querySelectorAll('option')) one.remove();"
         " return found; }"
     )
-    assert len(texts) > 100
+    assert len(texts) > 80
     left = {one: words for text in texts for one in text.splitlines()
             if (words := [word for word in english(one) if word not in names])
             and not one.startswith("命令行里这样问")}  # fmt: skip

@@ -56,6 +56,64 @@ def test_reading_is_the_worlds_own_attention() -> None:
     np.testing.assert_allclose(mean[:, :2], (world.k[:, :2] + world.k[:, 2:]) / 2)
 
 
+def by_hand(q: np.ndarray, k: np.ndarray, v: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Two heads of width 2 over five tokens, number by number."""
+    weights, out = np.zeros((2, 5, 5)), np.zeros((5, 4))
+    for head in range(2):
+        for i in range(5):
+            part = slice(2 * head, 2 * head + 2)
+            scores = [float(q[i, part] @ k[j, part]) / 2**0.5 for j in range(i + 1)]
+            powers = np.exp(scores)
+            weights[head, i, : i + 1] = powers / powers.sum()
+            for j in range(i + 1):
+                out[i, part] += weights[head, i, j] * v[j, part]
+    return weights, out
+
+
+def test_what_the_squeezed_sentence_says_is_recomputed_by_hand() -> None:
+    world, found = load(), run(pairs=1)
+    row, giver, given = (world.tokens.index(one) for one in ("给了", "小明", "苹果"))
+    exact, out = by_hand(world.q, world.k, world.v)
+    np.testing.assert_allclose(found.exact, [exact[0, row, giver], exact[1, row, given]])
+    left, sizes, right = np.linalg.svd(np.concatenate([world.k, world.v], axis=1))
+    assert found.numbers.tolist() == [1, 2, 3, 4, 5]
+    for r in found.numbers:
+        near = left[:, :r] * sizes[:r] @ right[:r]
+        weights, fetched = by_hand(world.q, near[:, :4], near[:, 4:])
+        assert found.giver[r - 1] == pytest.approx(weights[0, row, giver], rel=1e-9)
+        assert found.given[r - 1] == pytest.approx(weights[1, row, given], rel=1e-9)
+        assert found.error[r - 1] == pytest.approx(np.abs(fetched - out).max(), abs=1e-12)
+    both = [(x[:, :2] + x[:, 2:]) / 2 for x in (world.k, world.v)]
+    weights, fetched = by_hand(world.q, *(np.hstack([one, one]) for one in both))
+    wanted = [weights[0, row, giver], weights[1, row, given]]
+    np.testing.assert_allclose(found.shared_weights, wanted, rtol=1e-12)
+    assert found.shared_error == pytest.approx(np.abs(fetched - out).max(), rel=1e-12)
+
+
+def test_the_picture_says_what_was_found() -> None:
+    found = run()
+    lines = found.picture().splitlines()
+    assert lines[1].split()[-5:] == ["89.5", "%", "77.0", "%", "0.000"]
+    shared = [f"{100 * one:.1f}" for one in found.shared_weights]
+    assert lines[2].startswith("4: one head for both")
+    assert lines[2].split()[-5:] == [shared[0], "%", shared[1], "%", f"{found.shared_error:.3f}"]
+    for r, line in zip(found.numbers, lines[3:8], strict=True):
+        off = found.error[r - 1]
+        said = [f"{100 * one[r - 1]:.1f}" for one in (found.giver, found.given)]
+        assert line.startswith(f"{r}: a latent")
+        assert line.split()[-5:-1] == [said[0], "%", said[1], "%"]
+        # What is exact but for rounding is not shown as 0.000.
+        assert line.split()[-1] == (f"{off:.1e}" if r == 5 else f"{off:.3f}")
+    assert lines[8].endswith(f"{found.forms_difference:.1e}")
+    assert [int(one) for one in lines[10].split()[-6:]] == found.distances.tolist()
+    assert [float(one) for one in lines[11].split()[-12::2]] == pytest.approx(
+        100 * found.merged_error, abs=0.051
+    )
+    assert [float(one) for one in lines[12].split()[-6:]] == pytest.approx(
+        found.beside_error, rel=0.5, abs=1e-300
+    )
+
+
 @settings(max_examples=20, deadline=None)
 @given(st.integers(0, 1000))
 def test_forms_agree_and_a_rotation_between_them_parts_them(seed: int) -> None:

@@ -161,7 +161,7 @@ def answer(question: Question) -> dict[str, Any]:
         },
         "models": parts,
         "picture": picture(every),
-        "command": command(first, second, asked, question),
+        "command": command(first, second, asked, question, weighs=every[0].known is not None),
     }
 
 

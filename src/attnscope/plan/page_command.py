@@ -21,13 +21,16 @@ PLAIN: Final = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_
 """Letters that a shell leaves alone."""
 
 
-def command(first: Model, second: Model | None, asked: Asked, question: Question) -> str:
+def command(
+    first: Model, second: Model | None, asked: Asked, question: Question, *, weighs: bool
+) -> str:
     """The line; a pasted config is the file of that name.
 
     Args:
         first, second: the models.
         asked: what is asked of the first.
         question: the same in the words of the page.
+        weighs: the first model's weights are known; what fits is not asked else.
     """
     words = ["attnscope", "plan", _word(first.name)]
     if asked.context != default_context(first):
@@ -35,7 +38,8 @@ def command(first: Model, second: Model | None, asked: Asked, question: Question
     if asked.batch != 1:
         words += ["--batch", str(asked.batch)]
     given = (
-        ("--dtype", asked.dtype), ("--kv-dtype", asked.kv_dtype), ("--fit", question.room),
+        ("--dtype", asked.dtype), ("--kv-dtype", asked.kv_dtype),
+        ("--fit", question.room if weighs else None),
         ("--weights", question.weights if asked.weights is not None else None),
         ("--device", asked.device and asked.device.name),
         ("--heads", ",".join(map(str, asked.groups)) if asked.groups != Asked.groups else None),

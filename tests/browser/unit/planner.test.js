@@ -6,8 +6,9 @@ import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import test from "node:test";
 
-import { axes, different } from "../../../src/attnscope/serve/static/js/planner/plot.js";
+import { axes, different, places } from "../../../src/attnscope/serve/static/js/planner/plot.js";
 import { compact, question, readView, START, written } from "../../../src/attnscope/serve/static/js/planner/view.js";
+import { wording } from "../../../src/attnscope/serve/static/js/planner/words.js";
 import { enPlanner } from "../../../src/attnscope/serve/static/js/text/en/planner.js";
 import { zhPlanner } from "../../../src/attnscope/serve/static/js/text/zh/planner.js";
 
@@ -80,6 +81,30 @@ test("axes are logarithmic, and a click finds the tokens that stand there", () =
   assert.ok(Math.abs(at.y(2) - at.y(1) - (at.y(4) - at.y(2))) < 1e-9);
   for (const tokens of [1, 7, 300, 1024]) assert.ok(Math.abs(at.tokens(at.x(tokens)) / tokens - 1) < 1e-9);
   assert.equal(at.y(0.001), at.y(1));
+});
+
+test("labels of the rooms stand at their lines, and never on one another", () => {
+  assert.deepEqual(places([200]), [194]);
+  assert.deepEqual(places([14]), [29]);
+  assert.deepEqual(places([200, 300]), [194, 315]);
+  assert.deepEqual(places([300, 200]), [315, 194]);
+  for (const lines of [[14, 16], [16, 14], [100, 101], [20, 50], [60, 60]]) {
+    const found = places(lines);
+    assert.ok(Math.abs(found[0] - found[1]) >= 15, `${lines}: ${found}`);
+  }
+});
+
+test("patterns are translated gap by gap; what no pattern fits stays, but for phrases", () => {
+  const w = wording([["keys", "K"], ["{=name}: {what}", "{name}：{what}"], ["{#n} of {*list}", "{n} 个{list}"], ["a {;parts}", "甲{parts}"]], [[" or ", " 或 "]]);
+  assert.equal(w("keys"), "K");
+  assert.equal(w("x: keys"), "x：K");
+  assert.equal(w("1,024 of keys, keys, else"), "1,024 个K、K、else");
+  assert.equal(w("many of keys"), "many of keys");
+  assert.equal(w("a keys; 3 of keys"), "甲K；3 个K");
+  assert.equal(w("this or that"), "this 或 that");
+  assert.equal(w("$&: $1"), "$&：$1");
+  const deep = "x: ".repeat(30) + "keys";
+  assert.ok(w(deep).startsWith("x：x：x："));
 });
 
 test("both languages have the same words with the same values, and every one is used", () => {

@@ -100,6 +100,11 @@ function table(label, head, rows, words = 1) {
         (at === 0 ? h("th", { scope: "row" }, cell) : h("td", { class: numeric(at) }, cell))))))));
 }
 
+/** What of whom. @param {string} name @param {string} what @param {Say} t */
+function ofWhom(name, what, t) {
+  return t("planner.named", { name, what });
+}
+
 /** @param {string} text */
 function note(text) {
   return h("p", { class: "note" }, text);
@@ -108,9 +113,9 @@ function note(text) {
 /** @param {Answer} answer @param {Tools} tools */
 function schemes({ models, asked }, { t, w, show }) {
   const rows = models.flatMap((model, at) => (at ? model.schemes.slice(0, 1) : model.schemes).map((one, number) => [
-    models.length > 1 && !number ? `${model.name}: ${w(one.scheme)}` : w(one.scheme),
-    show(`${w(one.scheme)}: ${t("planner.per_token")}`, one.per_token, { name: `scheme.${at}.${number}.per_token` }),
-    show(`${w(one.scheme)}: ${t("planner.total")}`, one.total, { name: `scheme.${at}.${number}.total` }),
+    models.length > 1 && !number ? ofWhom(model.name, w(one.scheme), t) : w(one.scheme),
+    show(ofWhom(w(one.scheme), t("planner.per_token"), t), one.per_token, { name: `scheme.${at}.${number}.per_token` }),
+    show(ofWhom(w(one.scheme), t("planner.total"), t), one.total, { name: `scheme.${at}.${number}.total` }),
     one.total.text,
     at ? "" : `${one.times}×`,
     ...(asked.room ? [fits(one.fit, `scheme.${at}.${number}.fit`, { t, w, show })] : []),
@@ -123,10 +128,10 @@ function devices(models, tools) {
   const { t, show } = tools;
   const rows = models[0].devices.map(({ device, memory }, row) => [
     device,
-    show(`${device}: ${t("planner.memory")}`, memory, { name: `memory.${device}`, short: true }),
+    show(ofWhom(device, t("planner.memory"), t), memory, { name: `memory.${device}`, short: true }),
     ...models.map((model, at) => fits(model.devices[row].fit, `fit.${device}.${at}`, tools)),
   ]);
-  return table(t("planner.fits"), [t("planner.device"), t("planner.memory"), ...models.map((one) => (models.length > 1 ? `${one.name}: ${t("planner.fit")}` : t("planner.fit")))], rows);
+  return table(t("planner.fits"), [t("planner.device"), t("planner.memory"), ...models.map((one) => (models.length > 1 ? ofWhom(one.name, t("planner.fit"), t) : t("planner.fit")))], rows);
 }
 
 /** @param {Model[]} models @param {Tools} tools */
@@ -149,11 +154,11 @@ function layers(model, named, { t, w, show }) {
     h("span", { title: one.numbers.join(", ") }, w(one.layers)),
     h("span", { title: one.kind }, w(one.kind)),
     one.window === null ? "–" : count(one.window),
-    show(`${w(one.kind)}: ${t("planner.per_token")}`, one.per_token, { name: `group.${at}.per_token` }),
-    show(`${w(one.kind)}: ${t("planner.capped")}`, one.capped, { name: `group.${at}.capped` }),
-    show(`${w(one.kind)}: ${t("planner.fixed")}`, one.fixed, { name: `group.${at}.fixed` }),
+    show(ofWhom(w(one.kind), t("planner.per_token"), t), one.per_token, { name: `group.${at}.per_token` }),
+    show(ofWhom(w(one.kind), t("planner.capped"), t), one.capped, { name: `group.${at}.capped` }),
+    show(ofWhom(w(one.kind), t("planner.fixed"), t), one.fixed, { name: `group.${at}.fixed` }),
   ]);
-  const made = table(`${t("planner.layers")}: ${model.name}`, [t("planner.layers.which"), t("planner.kind"), t("planner.window"), t("planner.per_token"), t("planner.capped"), t("planner.fixed")], rows, 2);
+  const made = table(ofWhom(t("planner.layers"), model.name, t), [t("planner.layers.which"), t("planner.kind"), t("planner.window"), t("planner.per_token"), t("planner.capped"), t("planner.fixed")], rows, 2);
   return h("div", null, named ? h("h3", null, model.name) : null, made);
 }
 
@@ -163,10 +168,10 @@ function formats(models, { t, show }) {
     h("code", null, format),
     ...models.flatMap((model, at) => {
       const { per_token: each, total } = model.formats[row];
-      return [show(`${format}, ${model.name}: ${t("planner.per_token")}`, each, { name: `format.${format}.${at}.per_token` }), show(`${format}, ${model.name}`, total, { name: `format.${format}.${at}` }), total.text];
+      return [show(ofWhom(`${format}, ${model.name}`, t("planner.per_token"), t), each, { name: `format.${format}.${at}.per_token` }), show(`${format}, ${model.name}`, total, { name: `format.${format}.${at}` }), total.text];
     }),
   ]);
-  return table(t("planner.formats"), [t("planner.format"), ...models.flatMap((one) => [models.length > 1 ? `${one.name}: ${t("planner.per_token")}` : t("planner.per_token"), models.length > 1 ? one.name : t("planner.total"), ""])], rows);
+  return table(t("planner.formats"), [t("planner.format"), ...models.flatMap((one) => [models.length > 1 ? ofWhom(one.name, t("planner.per_token"), t) : t("planner.per_token"), models.length > 1 ? one.name : t("planner.total"), ""])], rows);
 }
 
 /** What real tensors weigh, beside the plan. @param {Model} model @param {number} at @param {Tools} tools */
@@ -174,10 +179,10 @@ function weighed(model, at, { t, show }) {
   if (!model.weighed) return note(t("planner.weighed.not", { model: model.name }));
   const rows = model.weighed.rows.map(({ tokens, measured, planned }) => [
     t("planner.tokens", { tokens: count(tokens) }),
-    show(`${model.name}: ${t("planner.weighed.tensors")}`, measured, { name: `weighed.${at}.${tokens}` }),
-    show(`${model.name}: ${t("planner.weighed.planned")}`, planned, { name: `planned.${at}.${tokens}` }),
+    show(ofWhom(model.name, t("planner.weighed.tensors"), t), measured, { name: `weighed.${at}.${tokens}` }),
+    show(ofWhom(model.name, t("planner.weighed.planned"), t), planned, { name: `planned.${at}.${tokens}` }),
   ]);
-  return table(`${t("planner.weighed")}: ${model.name}`, [model.name, t("planner.weighed.tensors"), t("planner.weighed.planned")], rows);
+  return table(ofWhom(t("planner.weighed"), model.name, t), [model.name, t("planner.weighed.tensors"), t("planner.weighed.planned")], rows);
 }
 
 /** @param {Answer} answer @param {Tools} tools */
@@ -196,7 +201,7 @@ function flops({ models, asked }, { t, show }) {
   const made = table(t("planner.flops"), [t("planner.flops.of", { tokens: count(asked.context) }), ...models.flatMap((one) => [models.length > 1 ? one.name : "FLOPs", ""])], rows);
   const bounds = models.map((model, at) => {
     if (!model.device || !asked.device) return null;
-    return h("p", { class: "note" }, models.length > 1 ? `${model.name}: ` : null, `${asked.device}: `,
+    return h("p", { class: "note" }, models.length > 1 ? ofWhom(model.name, "", t) : null, ofWhom(asked.device, "", t),
       t("planner.peak"), " ", show(t("planner.peak"), model.device.peak, { name: `peak.${at}`, short: true }), t("planner.comma"),
       t("planner.bandwidth"), " ", show(t("planner.bandwidth"), model.device.bandwidth, { name: `bandwidth.${at}`, short: true }), t("planner.comma"),
       t("planner.ridge"), " ", show(t("planner.ridge"), model.device.ridge, { name: `ridge.${at}` }), t("planner.stop"),
@@ -207,7 +212,7 @@ function flops({ models, asked }, { t, show }) {
 }
 
 /** @param {Model[]} models @param {Tools} tools */
-function notes(models, { w }) {
-  const said = models.flatMap((model) => model.notes.map((one) => (models.length > 1 ? `${model.name}: ${w(one)}` : w(one))));
+function notes(models, { t, w }) {
+  const said = models.flatMap((model) => model.notes.map((one) => (models.length > 1 ? ofWhom(model.name, w(one), t) : w(one))));
   return h("ul", null, said.map((one) => h("li", null, one)));
 }

@@ -61,7 +61,7 @@ function begin(root) {
     results.classList.toggle("stale", Boolean(answer.error));
     if (answer.error) return;
     fill(heads, answer.models.map((model, at) => headline(model, at, answer, { t, w, show })));
-    fill(line, t("planner.command"), " ", h("code", null, answer.command));
+    fill(line, t("planner.command"), " ", h("code", null, answer.command.split(" ").map((word, at) => [at ? " " : "", word.startsWith("--") ? h("span", { class: "option" }, word) : word])));
     fill(tables, sections(answer, { t, w, show }));
     const rooms = answer.models.map((model) => t(model.weights ? "planner.plot.beside" : "planner.plot.room", { room: answer.asked.room, model: model.name }));
     const label = t("planner.plot.label", { models: answer.models.map((one) => one.name).join(", "), tokens: count(answer.asked.context) });

@@ -18,7 +18,7 @@ const LEFT = 64;
 const RIGHT = 14;
 const TOP = 12;
 const BOTTOM = 42;
-const ROOM_LABEL = 200;
+const ROOM_LABEL = 15;
 
 /**
  * The lines that differ, with the labels of those that are the same.
@@ -110,17 +110,36 @@ function drawn({ picture, context, rooms, label }, { width, height }, t) {
   const lines = different(picture);
   const shown = picture.rooms.map((room, model) => ({ room: Number(room), model })).filter(({ room, model }) =>
     room > 0 && picture.rooms.indexOf(picture.rooms[model]) === model);
+  const labels = places(shown.map(({ room }) => at.y(room)));
   return h("svg:svg", { role: "img", "aria-label": label, width, height, viewBox: `0 0 ${width} ${height}` },
     ...grid(picture, at, width),
     h("svg:path", { class: "here", d: `M${at.x(context)} ${TOP}V${at.bottom}` }),
-    shown.map(({ room, model }) => h("svg:g", { class: `room of-${model}` },
+    shown.map(({ room, model }, number) => h("svg:g", { class: `room of-${model}` },
       h("svg:path", { d: `M${LEFT} ${at.y(room)}H${at.right}` }),
-      h("svg:text", { x: LEFT + 6 + (width > 520 ? model * ROOM_LABEL : 0), y: at.y(room) + (at.y(room) > TOP + 20 ? -6 : 15) }, rooms[model]))),
+      h("svg:text", { x: LEFT + 6, y: labels[number] }, rooms[model]))),
     lines.map((line, number) => h("svg:polyline", {
       class: `scheme line-${number % 8}`, "stroke-dasharray": DASHES[number % 8] || null,
       points: line.sizes.map((size, i) => (size > 0 ? `${at.x(picture.lengths[i]).toFixed(1)},${at.y(size).toFixed(1)}` : "")).filter(Boolean).join(" "),
     })),
     h("svg:text", { class: "name", x: (LEFT + at.right) / 2, y: height - 6, "text-anchor": "middle" }, t("planner.plot.tokens")));
+}
+
+/**
+ * Where the labels of lines stand: above the highest, if there is room, below the others, and none
+ * on another.
+ * @param {number[]} lines   heights, downwards
+ * @returns {number[]}
+ */
+export function places(lines) {
+  const found = new Array(lines.length);
+  let free = 0; // what is above is taken
+  const order = lines.map((_, line) => line).sort((a, b) => lines[a] - lines[b]);
+  for (const [rank, line] of order.entries()) {
+    const above = rank === 0 && lines[line] > TOP + ROOM_LABEL + 5;
+    found[line] = above ? lines[line] - 6 : Math.max(lines[line] + ROOM_LABEL, free);
+    free = found[line] + ROOM_LABEL;
+  }
+  return found;
 }
 
 /** @param {Picture} picture @param {ReturnType<typeof axes>} at @param {number} width */

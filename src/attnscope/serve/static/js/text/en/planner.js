@@ -28,6 +28,7 @@ export const enPlanner = {
   "planner.form.own": "the config's format",
   "planner.ridge.of": "Ridge point of",
   "planner.ridge.room": "the device above",
+  "planner.named": "{name}: {what}",
   "planner.command": "On the command line:",
   "planner.tokens": "{tokens} tokens",
   "planner.width": "width {width}",

@@ -28,6 +28,7 @@ export const zhPlanner = {
   "planner.form.own": "config 里的格式",
   "planner.ridge.of": "看哪种设备的平衡点",
   "planner.ridge.room": "上面选的设备",
+  "planner.named": "{name}：{what}",
   "planner.command": "命令行里这样问：",
   "planner.tokens": "{tokens} 个 token",
   "planner.width": "宽 {width}",
