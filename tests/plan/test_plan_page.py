@@ -18,6 +18,12 @@ from attnscope.plan.fit import three_digits
 from attnscope.plan.page import MOST_TEXT, SAFE, ask
 
 ROOM = "h200"
+UNITS = {
+    "B": 1, "KiB": 2**10, "MiB": 2**20, "GiB": 2**30, "TiB": 2**40, "MFLOP": 10**6,
+    "GFLOP": 10**9, "TFLOP": 10**12, "PFLOP": 10**15, "TFLOP/s": 10**12, "GB/s": 10**9,
+    "ms": 1e-3, "FLOPs/B": 1,
+}  # fmt: skip
+"""What stands behind a number in short, written down apart from the planner's own."""
 
 
 def asked(**question: Any) -> dict[str, Any]:
@@ -122,6 +128,7 @@ def test_every_number_says_what_it_is() -> None:
 
     found = list(numbers(answer))
     assert len(found) > 100
+    units = set()
     for one in found:
         assert one["kind"] in ("computed", "measured", "reported", "given")
         assert one["formula"] or one["kind"] != "computed"
@@ -129,6 +136,12 @@ def test_every_number_says_what_it_is() -> None:
         digits = re.sub(r"[^0-9.]", "", one["exact"].split()[0])
         if isinstance(one["value"], int) and digits:
             assert int(digits) == one["value"]
+        short, _, unit = one["text"].partition(" ")
+        if unit and isinstance(one["value"], int | float):
+            meant = float(short.replace(",", "")) * UNITS[unit]
+            assert meant == pytest.approx(one["value"], rel=0.006), one["text"]
+            units.add(unit)
+    assert {"GiB", "GFLOP", "TFLOP/s", "GB/s", "ms", "B"} <= units
     kinds = {one["kind"] for one in found}
     assert kinds == {"computed", "measured", "reported", "given"}
     assert answer["models"][0]["weights"]["kind"] == "given"

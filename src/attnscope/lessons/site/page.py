@@ -26,7 +26,7 @@ STYLES: Final = (
     "charts", "reading",
 )  # fmt: skip
 """The style sheets of a page, in the order that they are read."""
-OWN_STYLES: Final = {"planner": ("planner",)}
+OWN_STYLES: Final = {"planner": ("planner", "planner-plot")}
 """Style sheets of the pages that a script brings to life, behind those of every page."""
 
 
