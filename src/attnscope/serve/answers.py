@@ -5,7 +5,7 @@ each give some bytes. Everything that can be wrong with a question is found befo
 so a carrier can still say so; pieces are done one by one, so it can stop between any two.
 
     /traces  /models
-    /traces/{id}/info | tokens | heads | cell | similar | expected       JSON
+    /traces/{id}/info | tokens | heads | head | cell | similar | expected       JSON
     /traces/{id}/tiles | tracks | row | column | flow             records of attnscope.tiles
     /traces/{id}/table                                            CSV or Parquet
 
@@ -191,6 +191,13 @@ def _cell(tiles: Tiles, given: Query, check: Check | None) -> Answer:
     return to_json(asdict(tiles.cell(layer, head, query, key)))
 
 
+def _handout(tiles: Tiles, given: Query, check: Check | None) -> Answer:
+    layer, head = _head(given)
+    start = given.integer("from")
+    given.done()
+    return to_json(tiles.handout(layer, head, start, check=check))
+
+
 def _similar(tiles: Tiles, given: Query, check: Check | None) -> Answer:
     layer, head = _head(given)
     count = given.integer("count", most=MOST_SIMILAR)
@@ -258,6 +265,7 @@ _ASKED: Final[dict[str, Asked]] = {
     "info": _plain("info"),
     "tokens": _plain("token_table"),
     "heads": _plain("heads"),
+    "head": _handout,
     "tiles": _tiles,
     "tracks": _tracks,
     "row": _row,

@@ -181,17 +181,25 @@ class Head:
 
         Cost: 2 t n D FLOPs and two passes over `out`, three where sight ends inside.
         """
-        softcap = self.record.info.softcap
         # Absurd numbers of a header overflow here; `check` finds what comes of it.
         with np.errstate(over="ignore", invalid="ignore"):
-            np.matmul(part.q, k.T, out=out)
-            if softcap is not None:
-                np.tanh(out, out=out)
-                out *= np.float64(softcap).astype(out.dtype)
-            if self.biased:
-                out += self._bias(part.rows, keys)
+            self.scores(part, keys, k, out)
             out -= part.logsumexp[:, None]
             self.hide(out, part, keys)
+        return out
+
+    def scores(self, part: Part, keys: slice, k: np.ndarray, out: np.ndarray) -> np.ndarray:
+        """Write the scores of a block: scaled, soft-capped and biased, out of sight as well.
+
+        Arguments and cost are those of `log_weights`.
+        """
+        softcap = self.record.info.softcap
+        np.matmul(part.q, k.T, out=out)
+        if softcap is not None:
+            np.tanh(out, out=out)
+            out *= np.float64(softcap).astype(out.dtype)
+        if self.biased:
+            out += self._bias(part.rows, keys)
         return out
 
     def hide(self, out: np.ndarray, part: Part, keys: slice) -> None:

@@ -21,7 +21,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 
 from attnscope.errors import TraceError
-from attnscope.tiles import about, compare, rows, tiling, tokens, tracks
+from attnscope.tiles import about, compare, handouts, rows, tiling, tokens, tracks
 from attnscope.tiles.cache import Lru, Turns
 from attnscope.tiles.grid import TILE, head_of
 from attnscope.tiles.head import Head
@@ -143,6 +143,13 @@ class Tiles:
         """See `window`."""
         with self._request():
             return tiling.window(self.trace, layer, head, measure, queries, keys)
+
+    def handout(
+        self, layer: int, head: int, start: int, *, check: Check | None = None
+    ) -> dict[str, Any]:
+        """See `handout`; one head."""
+        with self._request():
+            return handouts.handout(self.trace, [(layer, head)], start=start, check=check)
 
     def similar(
         self, layer: int, head: int, count: int, *, check: Check | None = None
