@@ -108,10 +108,10 @@ def test_options_reach_the_run(
     run: Callable[..., Any], asked: list[dict[str, Any]], tmp_path: Path
 ) -> None:
     run("look", "hi", "-m", "gemma3", "--layer", "1", "--head", "0", "--query", "-2",
-        "--save", str(tmp_path / "new"))  # fmt: skip
+        "--save", str(tmp_path / "new"), "--handout", str(tmp_path / "new.json"))  # fmt: skip
     assert asked == [
         {"text": "hi", "model": "gemma3", "layer": 1, "head": 0, "query": -2,
-         "save": tmp_path / "new"}
+         "places": (tmp_path / "new", tmp_path / "new.json")}
     ]  # fmt: skip
 
 
@@ -250,6 +250,37 @@ def test_a_folder_that_is_there_is_not_written_over(
     assert shown.code == 1
     assert "stands there already" in shown.err
     assert asked == []  # before the model was loaded
+
+
+@pytest.mark.parametrize(
+    ("name", "said"), [("old.json", "stands there already"), ("none/new.json", "no such folder")]
+)
+def test_a_handout_takes_no_place_that_is_taken(
+    run: Callable[..., Any], asked: list[dict[str, Any]], tmp_path: Path, name: str, said: str
+) -> None:
+    (tmp_path / "old.json").write_text("mine")
+    shown = run("look", "a", "--handout", str(tmp_path / name))
+    assert shown.code == 1
+    assert said in shown.err
+    assert asked == []
+    assert (tmp_path / "old.json").read_text() == "mine"
+
+
+def test_a_handout_holds_the_head_and_one_of_each_kind(trace: Trace, tmp_path: Path) -> None:
+    from attnscope.cli import handout
+    from attnscope.tiles import handout as made
+    from attnscope.tiles.handouts import clearest
+
+    file = tmp_path / "mine.json"
+    chosen = (3, 1)
+    handout.write(file, trace, chosen, len(trace.tokens) - 1)
+    said = json.loads(file.read_text(encoding="utf-8"))
+    heads = [chosen, *(one for one in clearest(trace) if one != chosen)]
+    assert said == json.loads(json.dumps(made(trace, heads)))
+    assert [(one["layer"], one["head"]) for one in said["heads"]] == heads
+    with pytest.raises(attnscope.errors.TraceError, match="cannot be written"):
+        handout.write(file, trace, chosen, 0)
+    assert json.loads(file.read_text(encoding="utf-8")) == said
 
 
 def test_bytes_that_are_no_text_are_refused(

@@ -204,7 +204,8 @@ EVERY = (
     "tracks?layer=0&head=0&names=received,entropy,sink_mass&level=0&at=0",
     "row?layer=0&head=0&queries=5", "column?layer=0&head=0&keys=5", "flow?queries=5",
     "cell?layer=0&head=0&query=5&key=3", "similar?layer=0&head=0&count=3",
-    "expected?layer=0&head=0", "table?layer=0&head=0&rows=0-9&keys=0-9",
+    "head?layer=0&head=0&from=0", "expected?layer=0&head=0",
+    "table?layer=0&head=0&rows=0-9&keys=0-9",
 )  # fmt: skip
 
 

@@ -75,6 +75,13 @@ def test_the_list_and_what_a_trace_says_of_itself(client: Client, trace: Trace) 
     assert {"smollm2", "gemma3"} <= names
 
 
+def test_a_handout_is_that_of_the_tile_source(client: Client, trace: Trace) -> None:
+    for head, start in ((0, 0), (3, 200), (1, 299)):
+        found = client.json(f"api/traces/run/head?layer=2&head={head}&from={start}")
+        wanted = tiles.handout(trace, [(2, head)], start=start)
+        assert found == json.loads(json.dumps(wanted))
+
+
 def test_tiles_come_in_the_order_that_was_asked_for(client: Client, trace: Trace) -> None:
     asked = "layer=2&head=3&measure=weight&level=0&at=1.1,0.0,1.0,0.1"
     found = tiles.decode(client.ask(f"api/traces/run/tiles?{asked}")[2])
@@ -176,6 +183,13 @@ def test_a_table_is_the_map(client: Client, trace: Trace) -> None:
         ("api/traces/run/tracks?layer=0&head=0&names=x&level=0&at=0", 400, "names: expected"),
         ("api/traces/run/table?layer=0&head=0&rows=0-300&keys=0-1", 400, "rows: expected 0 to 299"),
         ("api/traces/run/table?layer=1&head=0&rows=0-1&keys=0-1", 400, "layer: 1 has no attention"),
+        ("api/traces/run/head?layer=0&head=4&from=0", 400, "head: expected a whole number from 0"),
+        ("api/traces/run/head?layer=1&head=0&from=0", 400, "layer: 1 has no attention map"),
+        ("api/traces/run/head?layer=0&head=0&from=300", 400, "start: expected a whole number"),
+        ("api/traces/run/head?layer=0&head=0&from=-1", 400, "from: expected a whole number from 0"),
+        ("api/traces/run/head?layer=0&head=0", 400, "from: is missing"),
+        ("api/traces/run/head?layer=0&head=0&from=0&to=9", 400, "'to': there is no such parameter"),
+        ("api/traces/../run/head?layer=0&head=0&from=0", 404, "There is nothing here."),
         ("static/nothing.js", 404, "There is nothing here."),
         ("nothing", 404, "There is nothing here."),
     ],

@@ -166,6 +166,14 @@ def test_the_clearest_heads_are_one_of_each_kind() -> None:
         assert kinds[at].share == max(rivals)
     bare = trace(Case())[0]
     assert handouts.clearest(bare) == [(0, 0)]
+    said = tiles.handout(with_tokens(made), chosen)["all"]
+    assert [(one["layer"], one["head"], one["kind"]) for one in said] == [
+        (one.layer, one.head, one.kind) for one in kinds.values()
+    ]
+    first = made.layer(2).statistic("sink_mass")[1].mean()
+    [line] = [one for one in said if (one["layer"], one["head"]) == (2, 1)]
+    assert line["first"] == pytest.approx(first, rel=1e-6)
+    assert line["share"] == pytest.approx(kinds[2, 1].share, rel=1e-6)
     assert tiles.handout(bare, [(0, 0)])["heads"][0]["kind"] == "unknown"
 
 

@@ -1,11 +1,15 @@
 """`attnscope lessons`: open the course in the browser, or write it as a site that needs no server.
 
+The course's widgets run on captured texts too: those that are named, or those that were captured
+before, in the app or in the course.
+
 Not here: the course (attnscope.lessons), its server (attnscope.serve.course).
 """
 
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -16,6 +20,14 @@ WORKING = "Computing the course's numbers and drawing its pages; this takes some
 
 
 def lessons(
+    traces: Annotated[
+        list[Path] | None,
+        typer.Argument(
+            help="Saved traces that widgets can run on; without one, those captured before.",
+            metavar="TRACE",
+            show_default=False,
+        ),
+    ] = None,
     export: Annotated[
         Path | None,
         typer.Option(
@@ -35,6 +47,21 @@ def lessons(
             show_default=False,
         ),
     ] = None,
+    folder: Annotated[
+        Path | None,
+        typer.Option(
+            "--traces",
+            help="Save texts captured in the course in this folder (default: the user's cache).",
+            metavar="DIR",
+            show_default=False,
+        ),
+    ] = None,
+    model: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--model", "-m", help="Offer this model for captures too.", show_default=False
+        ),
+    ] = None,
     port: Annotated[int, typer.Option(help="The port to listen on; 0 takes any that is free.")] = 0,
     no_open: Annotated[
         bool, typer.Option("--no-open", help="Only print the address; open no browser.")
@@ -43,6 +70,8 @@ def lessons(
     """The course on attention, in Chinese and English, every number computed.
 
     The pages are made when the command is called, from the content and the code that is installed.
+    Widgets that show a row, a head or a mask also run on your own text, typed there or captured
+    before; an exported page opens what `attnscope look TEXT --handout FILE` writes.
     """
     if not 0 <= port <= MOST_PORT:
         raise typer.BadParameter(f"--port: expected 0 to {MOST_PORT}, got {port}")
@@ -50,23 +79,52 @@ def lessons(
         raise typer.BadParameter(
             "--notes: an exported page keeps notes in the browser; leave out one of the two"
         )
+    if export is not None and (traces or folder is not None or model):
+        raise typer.BadParameter(
+            "an exported page has no server; it opens what `attnscope look TEXT --handout FILE` "
+            "writes: leave out traces, --traces and --model"
+        )
     from attnscope.lessons import site
 
     if export is not None:
         written = site.export(export, begin=lambda: typer.echo(WORKING, err=True))
         typer.echo(f"{len(written)} files; open {export / 'index.html'}")
         return
+    serve(traces or (), folder, notes, models=model or (), port=port, browse=not no_open)
+
+
+def serve(
+    traces: Sequence[Path],
+    folder: Path | None,
+    notes: Path | None,
+    *,
+    models: Sequence[str],
+    port: int,
+    browse: bool,
+) -> None:
+    """Serve the course until interrupted; prints the address, and opens it where a browser is."""
     from attnscope.cli.serve import has_screen
-    from attnscope.serve.course import serve_course
+    from attnscope.lessons import site
+    from attnscope.serve.course import Site, Texts, serve_course
+    from attnscope.serve.run import open_all, open_saved, traces_folder
+    from attnscope.serve.store import Store
+
+    store, place = Store(), folder or traces_folder()
+    if traces:
+        open_all(store, traces)
+    else:
+        for said in open_saved(store, place):
+            typer.echo(f"Left out: {said}", err=True)
 
     def ready(address: str) -> None:
         typer.echo(address)
         typer.echo("Ctrl-C ends it.", err=True)
         sys.stdout.flush()
-        if not no_open and has_screen():
+        if browse and has_screen():
             import webbrowser
 
             webbrowser.open(address)
 
     typer.echo(WORKING, err=True)
-    serve_course(site.build(notes=notes is not None, served=True), notes, port=port, ready=ready)
+    pages = site.build(notes=notes is not None, served=True)
+    serve_course(Site(pages, notes, Texts(store, place, tuple(models))), port=port, ready=ready)

@@ -12,7 +12,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import TYPE_CHECKING, Annotated, Any, Final, NamedTuple
 
 import typer
 
@@ -26,6 +26,13 @@ if TYPE_CHECKING:
 
 NEXT: Final = 3
 """How many of the likeliest next tokens are shown."""
+
+
+class Places(NamedTuple):
+    """Where the trace and a handout of it are kept; None for nowhere."""
+
+    trace: Path | None = None
+    handout: Path | None = None
 
 
 def look(
@@ -68,6 +75,13 @@ def look(
         Path | None,
         typer.Option(help="Keep the trace in this new folder, to be opened later."),
     ] = None,
+    handout: Annotated[
+        Path | None,
+        typer.Option(
+            help="Write this head and the clearest of each kind, on up to 64 tokens, into this new "
+            "JSON file: a page of the course opens it.",
+        ),
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print every number as JSON.")] = False,
     open_app: Annotated[
         bool, typer.Option("--open", help="Then open the app on it, in the browser.")
@@ -84,12 +98,18 @@ def look(
         raise typer.BadParameter("--open does not end, so nobody could read its --json: give one")
     if save is not None and save.exists():
         raise TraceError(f"{save}: stands there already. Name a new folder for --save.")
+    if handout is not None:
+        from attnscope.cli.handout import refuse
+
+        refuse(handout)
     given = text if text is not None else read(file or Path("-"))
     from attnscope.capture.text import check_text
 
     check_text(given)  # before the seconds that a model takes to load
     save = a_place(model) if open_app and save is None else save
-    report = run(given, model=model, layer=layer, head=head, query=query, save=save)
+    report = run(
+        given, model=model, layer=layer, head=head, query=query, places=Places(save, handout)
+    )
     if as_json:
         from attnscope.cli.report import to_json
 
@@ -147,7 +167,7 @@ def run(
     layer: int | None,
     head: int | None,
     query: int | None,
-    save: Path | None,
+    places: Places,
 ) -> Report:
     """Load, capture and gather.
 
@@ -169,11 +189,17 @@ def run(
     chosen_row = named(loaded, text, layer=layer, head=head, query=query)
     between = time.perf_counter()
     with step("Watching the model read"), last_logits(loaded.model) as logits:
-        trace = capture(loaded.model, text, tokenizer=loaded.tokenizer, name=model, save=save)
+        trace = capture(
+            loaded.model, text, tokenizer=loaded.tokenizer, name=model, save=places.trace
+        )
     assert not isinstance(trace, list)  # one text, one trace
     finished = time.perf_counter()
     with step("Gathering the statistics"):
         chosen, attended = gather.choose(trace, **chosen_row)
+        if places.handout is not None:
+            from attnscope.cli.handout import write
+
+            write(places.handout, trace, (chosen.layer, chosen.head), chosen.query)
         return Report(
             model=gather.model_line(trace),
             tokens=gather.token_lines(trace),
@@ -185,7 +211,7 @@ def run(
             labels=gather.labels(trace),
             timing={"load_s": between - started, "forward_s": finished - between},
             peak_bytes=resident_peak(),
-            saved=None if save is None else str(save),
+            saved=None if places.trace is None else str(places.trace),
             notes=gather.notes(trace),
         )
 

@@ -6,9 +6,7 @@ waits for its turn, its pieces go out one by one, and everything stops when the 
     GET  /                              the page
     GET  /static/{path}                 its files
     GET  /api/traces… /api/models       see answers.py
-    POST /api/captures                  {"text", "model", "generate"} -> 202 {"id"}
-    GET  /api/captures/{id}/events      server-sent events, from the first one on
-    DELETE /api/captures/{id}           cancels
+    … /api/captures…                    see capture_routes.py
 
 An error is a status and {"error": sentence}. Where records are on their way already, the error is a
 last record: magic ATER, u16 version, u16 status, 16 bytes 0, u32 length, u32 0, the sentence.
@@ -19,21 +17,21 @@ Not here: who may ask (security.py), starting and ending (run.py).
 from __future__ import annotations
 
 import asyncio
-import json
 import struct
 import sys
 import traceback
-from collections.abc import AsyncIterator, Callable, Iterator
-from typing import Any, Final
+from collections.abc import Callable, Iterator
+from typing import Final
 
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
-from starlette.responses import JSONResponse, Response, StreamingResponse
+from starlette.responses import Response
 from starlette.routing import Route, Router
 
 from attnscope.errors import AttnscopeError
 from attnscope.link import link
 from attnscope.serve.answers import BYTES, Answer, Answers, Part, UnknownPathError
+from attnscope.serve.capture_routes import capture_routes
 from attnscope.serve.captures import Captures, OccupiedError, UnknownCaptureError
 from attnscope.serve.files import STATIC, TYPES, Files
 from attnscope.serve.security import (
@@ -54,9 +52,7 @@ PAGE: Final = "page.js"
 ERROR: Final = struct.Struct("<4sHH16xII")
 SEND_SECONDS: Final = 30.0
 """A client that takes nothing for so long has gone, whatever its socket says."""
-PULSE_SECONDS: Final = 15.0
-"""A line without meaning that keeps a quiet stream of events open."""
-_HEAVY: Final = ("column", "flow", "similar", "expected", "heads", "table")
+_HEAVY: Final = ("column", "flow", "similar", "expected", "heads", "head", "table")
 """Questions that may take a second; one at a time, so that a thread is always free for tiles."""
 
 
@@ -82,26 +78,11 @@ def make_app(
             return Response(script, headers={"content-type": TYPES[".js"]})
         return _file(files, path)
 
-    async def begin(request: Request) -> Response:
-        wanted = await _body(request)
-        return JSONResponse({"id": await captures.start(wanted)}, status_code=202)
-
-    async def events(request: Request) -> Response:
-        captures.check(request.path_params["id"])  # before the answer begins
-        found = captures.events(request.path_params["id"])
-        return StreamingResponse(_sent(found), media_type="text/event-stream")
-
-    async def cancel(request: Request) -> Response:
-        await captures.cancel(request.path_params["id"])
-        return Response(status_code=204)
-
     routes = [
         Route("/", index),
         Route("/static/{path:path}", static),
-        Route("/api/captures", begin, methods=["POST"]),
-        Route("/api/captures/{id}", cancel, methods=["DELETE"]),
-        Route("/api/captures/{id}/events", events),
-        Route("/api/{path:path}", _Asking(answers, workers), methods=["GET"]),
+        *capture_routes(captures),
+        Route("/api/{path:path}", Asking(answers, workers), methods=["GET"]),
     ]
     return Guard(Explaining(Router(routes, redirect_slashes=False)), token=token, port=port)
 
@@ -167,41 +148,11 @@ def _file(files: Files, name: str) -> Response:
     return Response(found[0], headers={"content-type": found[1]})
 
 
-async def _body(request: Request) -> Any:
-    if request.headers.get("content-type", "").split(";")[0].strip() != "application/json":
-        raise ValueError("body: expected JSON, with the content type application/json")
-    try:
-        return json.loads(await request.body())
-    except (ValueError, RecursionError):
-        raise ValueError("body: this is not JSON") from None
-
-
-async def _sent(events: AsyncIterator[dict[str, Any]]) -> AsyncIterator[bytes]:
-    """Events as a stream, with a pulse while nothing happens."""
-    waiting: asyncio.Task[Any] | None = None
-    try:
-        while True:
-            waiting = waiting or asyncio.ensure_future(anext(events))
-            done, _ = await asyncio.wait({waiting}, timeout=PULSE_SECONDS)
-            if not done:
-                yield b": waiting\n\n"
-                continue
-            try:
-                event = waiting.result()
-            except StopAsyncIteration:
-                return
-            waiting = None
-            yield b"data: " + json.dumps(event).encode() + b"\n\n"
-    finally:
-        if waiting is not None:
-            waiting.cancel()
-
-
 class _LeftError(Exception):
     """The client has gone."""
 
 
-class _Asking:
+class Asking:
     """The endpoint of all questions about traces."""
 
     def __init__(self, answers: Answers, workers: Workers) -> None:

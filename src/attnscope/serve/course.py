@@ -1,14 +1,17 @@
-"""The course on this machine: its pages behind the gate, and the reader's notes in Markdown files.
+"""The course on this machine: its pages behind the gate, the reader's own texts, notes in files.
 
 The idea: the site is a table from path to bytes (attnscope.lessons.site), so a request only picks a
 name. Notes are the one thing that is written: one file a lesson and language, in a folder that the
-reader named, for lessons that there are and no others.
+reader named, for lessons that there are and no others. Widgets run on captured texts too: the
+questions and captures are those of the app.
 
     GET /{path}                   a page, a script, a style
     GET /notes/{language}/{id}    the notes as text; PUT replaces them
     POST /api/plan                a question to the planner (attnscope.plan.page), in JSON
+    GET  /api/traces… /api/models   see answers.py; widgets ask for heads by /api/traces/{id}/head
+    … /api/captures…              see capture_routes.py
 
-Not here: the pages (lessons/site), the traces' server (app.py).
+Not here: the pages (lessons/site), the app's server (app.py).
 """
 
 from __future__ import annotations
@@ -20,6 +23,7 @@ import os
 import secrets
 import socket
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
@@ -29,10 +33,15 @@ from starlette.responses import Response
 from starlette.routing import Route, Router
 
 from attnscope.plan.page import ask
-from attnscope.serve.app import Explaining
+from attnscope.serve.answers import Answers
+from attnscope.serve.app import Asking, Explaining
+from attnscope.serve.capture_routes import capture_routes
+from attnscope.serve.captures import Captures
 from attnscope.serve.files import TYPES
+from attnscope.serve.models import models
 from attnscope.serve.run import HOST, SECONDS_TO_END, bind, ending, tell
 from attnscope.serve.security import App, Guard
+from attnscope.serve.store import Store
 from attnscope.serve.work import Workers
 
 HTML: Final = "index.html"
@@ -40,17 +49,50 @@ MOST_QUESTIONS: Final = 16
 """Questions to the planner that wait; a page has one at a time."""
 
 
+@dataclass(frozen=True)
+class Texts:
+    """The reader's captured texts.
+
+    Attributes:
+        store: those that are open.
+        folder: where new ones are saved.
+        models: models beside the known ones that a text may be captured with.
+    """
+
+    store: Store
+    folder: Path
+    models: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Site:
+    """What is served.
+
+    Attributes:
+        files: the pages, by path.
+        notes: the folder of the notes; without one, the pages keep them in the browser.
+        texts: what widgets may open.
+    """
+
+    files: Mapping[str, bytes]
+    notes: Path | None
+    texts: Texts
+
+
 def make_course_app(
-    files: Mapping[str, bytes], notes: Path | None, *, token: str, port: int
+    site: Site, captures: Captures, workers: Workers, *, token: str, port: int
 ) -> App:
     """The course as an application, with its gate.
 
     Args:
-        files: the site.
-        notes: the folder of the notes; without one, the pages keep them in the browser.
+        site: what is served.
+        captures: of the site's texts.
+        workers: the threads that answer.
         token: the prefix of every path.
         port: where it will listen.
     """
+
+    files, notes, texts = site.files, site.notes, site.texts
 
     async def page(request: Request) -> Response:
         path = request.path_params["path"]
@@ -60,15 +102,15 @@ def make_course_app(
             raise HTTPException(404)
         return Response(found, headers={"content-type": TYPES[Path(name).suffix]})
 
-    workers = Workers(threads=1, at_work=1, waiting=MOST_QUESTIONS)
+    planner = Workers(threads=1, at_work=1, waiting=MOST_QUESTIONS)
 
     async def plan(request: Request) -> Response:
         kind = request.headers.get("content-type", "").split(";")[0].strip()
         if kind != "application/json":
             raise ValueError("body: expected JSON, with the content type application/json")
         question = await request.body()
-        async with workers.place():
-            said = await workers.run(lambda: ask(question.decode("utf-8")))
+        async with planner.place():
+            said = await planner.run(lambda: ask(question.decode("utf-8")))
         return Response(said, media_type="application/json")
 
     async def read(request: Request) -> Response:
@@ -90,10 +132,13 @@ def make_course_app(
             raise HTTPException(404)
         return folder / f"{id}.{language}.md"
 
+    answers = Answers(texts.store, lambda: models(texts.models))
     routes = [
         Route("/notes/{language}/{id}", read, methods=["GET"]),
         Route("/notes/{language}/{id}", write, methods=["PUT"]),
         Route("/api/plan", plan, methods=["POST"]),
+        *capture_routes(captures),
+        Route("/api/{path:path}", Asking(answers, workers), methods=["GET"]),
         Route("/{path:path}", page),
     ]
     return Guard(Explaining(Router(routes, redirect_slashes=False)), token=token, port=port)
@@ -108,8 +153,7 @@ def _replace(place: Path, body: bytes) -> None:
 
 
 def serve_course(
-    files: Mapping[str, bytes],
-    notes: Path | None,
+    site: Site,
     *,
     port: int = 0,
     token: str | None = None,
@@ -118,8 +162,7 @@ def serve_course(
     """Serve the course until interrupted.
 
     Args:
-        files: the site.
-        notes: the folder of the notes, or None.
+        site: what is served.
         port: 0 for any that is free.
         token: the prefix of every path; a new one if not given.
         ready: called with the address once it can be opened.
@@ -129,20 +172,20 @@ def serve_course(
     """
     prefix = token or secrets.token_hex(16)
     with contextlib.closing(bind(port)) as listening:
-        asyncio.run(_serve(files, notes, listening, (prefix, ready)))
+        asyncio.run(_serve(site, listening, (prefix, ready)))
 
 
 async def _serve(
-    files: Mapping[str, bytes],
-    notes: Path | None,
-    listening: socket.socket,
-    about: tuple[str, Callable[[str], None]],
+    site: Site, listening: socket.socket, about: tuple[str, Callable[[str], None]]
 ) -> None:
     import uvicorn
 
     token, ready = about
     port = listening.getsockname()[1]
-    app = make_course_app(files, notes, token=token, port=port)
+    texts = site.texts
+    captures = Captures(texts.store, texts.folder, lambda: models(texts.models))
+    workers = Workers()
+    app = make_course_app(site, captures, workers, token=token, port=port)
     config = uvicorn.Config(
         app,
         http="h11", ws="none", lifespan="off", log_config=None, access_log=False,
@@ -156,3 +199,6 @@ async def _serve(
         await server.serve(sockets=[listening])
     finally:
         telling.cancel()
+        await captures.close()
+        workers.close()
+        texts.store.close()

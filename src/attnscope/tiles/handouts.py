@@ -25,6 +25,7 @@ from typing import Any, Final
 import numpy as np
 
 from attnscope.tiles.about import UNKNOWN
+from attnscope.tiles.about import heads as all_heads
 from attnscope.tiles.grid import bounded, head_of
 from attnscope.tiles.head import Head, Part
 from attnscope.tiles.rows import shares
@@ -46,6 +47,7 @@ def handout(
     heads: Sequence[tuple[int, int]],
     *,
     start: int | None = None,
+    table: Sequence[dict[str, Any]] | None = None,
     check: Check | None = None,
 ) -> dict[str, Any]:
     """Some heads on up to 64 tokens of the text, from one of them on.
@@ -53,6 +55,7 @@ def handout(
     Args:
         heads: layer and head of each, 1 to 16; of self-attention.
         start: the first token, 0 <= start < S; the first that asked something if not given.
+        table: what `attnscope.tiles.heads` says of the trace, from who has it already.
         check: called between blocks; what it raises ends the work.
 
     Returns:
@@ -63,7 +66,7 @@ def handout(
             keys belong to another sequence.
         TraceError: a row does not sum to what its log-sum-exp says.
 
-    Cost: 2 n S D FLOPs a head for n tokens of S.
+    Cost: 2 n S D FLOPs a head for n tokens of S, and a pass over all statistics for the table.
     """
     if not 0 < len(heads) <= MOST_HEADS:
         raise ValueError(f"heads: expected 1 to {MOST_HEADS}, got {len(heads)}")
@@ -81,22 +84,31 @@ def handout(
     if start < first:
         raise ValueError(f"start: the tokens before {first} asked nothing here; begin with it")
     stop = min(start + MOST_TOKENS, len(trace.tokens))
-    table = token_table(trace)
-    kinds = kinds_of(trace)
+    labelled = token_table(trace)
+    every = all_heads(trace) if table is None else table
+    kinds = {(one["layer"], one["head"]): one["kind"] for one in every}
     return {
         "schema": SCHEMA,
         "model": trace.model.name,
         "tokens": {
             "count": len(trace.tokens),
             "start": start,
-            "labels": table["labels"][start:stop],
+            "labels": labelled["labels"][start:stop],
             "spans": [list(span) for span in zip(
-                table["start"][start:stop], table["end"][start:stop], strict=True)],
+                labelled["start"][start:stop], labelled["end"][start:stop], strict=True)],
         },
         "heads": [
             _head(Head(record, head, trace.header.sink_keys), slice(start, stop), check)
             | {"kind": kinds.get((record.info.index, head), UNKNOWN)}
             for record, head in records
+        ],
+        "all": [
+            {
+                "layer": one["layer"], "head": one["head"], "kind": one["kind"],
+                "share": _digits(one["score"]),
+                "first": _number(one["statistics"].get("sink_mass")),
+            }
+            for one in every
         ],
     }  # fmt: skip
 
@@ -114,14 +126,6 @@ def clearest(trace: Trace) -> list[tuple[int, int]]:
             best = max(of_kind, key=lambda one: one.share)
             found.append((best.layer, best.head))
     return found or [(info.index, 0) for info in trace.layers if info.has_map][:1]
-
-
-def kinds_of(trace: Trace) -> dict[tuple[int, int], str]:
-    """The kind of each head; none where the trace lacks the statistics that the rules need."""
-    try:
-        return {(one.layer, one.head): one.kind for one in trace.kinds()}
-    except ValueError:
-        return {}
 
 
 def _head(view: Head, tokens: slice, check: Check | None) -> dict[str, Any]:
@@ -227,4 +231,4 @@ def _digits(value: float) -> float:
     return float(f"{float(value):.9g}") + 0.0
 
 
-__all__ = ["MOST_HEADS", "MOST_TOKENS", "SCHEMA", "clearest", "handout", "kinds_of"]
+__all__ = ["MOST_HEADS", "MOST_TOKENS", "SCHEMA", "clearest", "handout"]

@@ -149,7 +149,9 @@ class Tiles:
     ) -> dict[str, Any]:
         """See `handout`; one head."""
         with self._request():
-            return handouts.handout(self.trace, [(layer, head)], start=start, check=check)
+            return handouts.handout(
+                self.trace, [(layer, head)], start=start, table=self.heads(), check=check
+            )
 
     def similar(
         self, layer: int, head: int, count: int, *, check: Check | None = None

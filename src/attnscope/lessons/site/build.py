@@ -43,8 +43,8 @@ def build(
     Args:
         course: what to build; the course that comes with the package if not given.
         notes: whether a server keeps the reader's notes, at notes/{language}/{page}.
-        served: whether a server answers the planner's questions, at planner.ADDRESS; else the
-            planner's page runs it.
+        served: whether a server answers the planner's questions, at planner.ADDRESS, and those of
+            widgets about captured texts; else the planner's page runs it, and widgets open files.
 
     Raises:
         AttnscopeError: what runs the planner in a page is not installed.
@@ -60,7 +60,7 @@ def build(
     for language in LANGUAGES:
         for lesson in course.lessons[language]:
             files[f"{language}/{lesson.slug}.html"] = lesson_page(
-                course, lesson, notes=notes
+                course, lesson, notes=notes, served=served
             ).encode()
         if language in course.timelines:
             files[f"{language}/timeline.html"] = timeline_page(course, language).encode()
@@ -82,7 +82,9 @@ def assets() -> dict[str, str]:
     }
 
 
-def lesson_page(course: Course, lesson: Lesson, *, notes: bool = False) -> str:
+def lesson_page(
+    course: Course, lesson: Lesson, *, notes: bool = False, served: bool = False
+) -> str:
     """One lesson's page."""
     page, content = draw_lesson(course, lesson, notes=notes)
     language = lesson.language
@@ -96,6 +98,8 @@ def lesson_page(course: Course, lesson: Lesson, *, notes: bool = False) -> str:
     data = page.data()
     if notes:
         data["notes"] = f"../notes/{language}/{lesson.slug}"
+    if served:
+        data["server"] = "../"
     return html(frame, content, data)
 
 
