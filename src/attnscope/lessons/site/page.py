@@ -23,7 +23,7 @@ from attnscope.lessons.site.words import say
 
 STYLES: Final = (
     "base", "lessons", "blocks", "course-parts", "widgets", "plots", "widgets-more", "decoding",
-    "charts", "reading",
+    "charts", "reading", "own",
 )  # fmt: skip
 """The style sheets of a page, in the order that they are read."""
 OWN_STYLES: Final = {"planner": ("planner", "planner-plot")}

@@ -9,7 +9,8 @@ import { output, slider, switches } from "./parts.js";
 const CELL = 20;
 const LEFT = 24;
 const TOP = 16;
-const LETTERS = { "previous-token": "P", induction: "I", sink: "S", local: "L", uniform: "U", mixed: "" };
+/** @type {Record<string, string>} */
+export const LETTERS = { "previous-token": "P", induction: "I", sink: "S", local: "L", uniform: "U", mixed: "" };
 
 /** @typedef {{layer: number, head: number, shares: (number | null)[], entropy: number, first: number, first_arrived: number, cost: number}} Head */
 
@@ -52,7 +53,7 @@ export function mountCensus(place, options, data, t) {
       const strength = state.by === "cost" ? Math.sqrt(Math.abs(one.cost) / most) : one.first;
       squares[at].setAttribute("class", state.by === "kind" ? `kind-${kind}` : one.cost < 0 && state.by === "cost" ? "below" : "above");
       squares[at].setAttribute("fill-opacity", state.by === "kind" ? "1" : strength.toFixed(3));
-      letters[at].textContent = state.by === "kind" ? LETTERS[/** @type {keyof typeof LETTERS} */ (kind)] : "";
+      letters[at].textContent = state.by === "kind" ? LETTERS[kind] : "";
     });
     const one = data.heads[state.layer * data.per_layer + state.head];
     ring.setAttribute("x", String(LEFT + state.layer * CELL));
@@ -99,7 +100,7 @@ export function mountCensus(place, options, data, t) {
     h("div", { class: "controls" }, half.element),
     h("div", { class: "scrolling" }, h("table", null,
       h("thead", null, h("tr", null, h("th", null, t("census.kind")), h("th", { class: "number", scope: "col" }, t("census.count")), h("th", { class: "number", scope: "col" }, t("census.mean")))),
-      h("tbody", null, kinds.map((kind, at) => h("tr", null, h("th", { scope: "row" }, t(`kind.${kind}`), " ", h("small", null, LETTERS[/** @type {keyof typeof LETTERS} */ (kind)])),
+      h("tbody", null, kinds.map((kind, at) => h("tr", null, h("th", { scope: "row" }, t(`kind.${kind}`), " ", h("small", null, LETTERS[kind])),
         h("td", { class: "number" }, totals[at].element), h("td", { class: "number" }, means[at].element)))))),
     h("div", { class: "controls" }, places.map((one) => one.element)),
     which,

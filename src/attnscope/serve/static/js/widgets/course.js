@@ -15,6 +15,9 @@ import { zhWidgets } from "../text/zh/widgets.js";
 import { mountExercises, mountFormulas, mountPredictions } from "./asking.js";
 import { mountCards } from "./cards.js";
 import { mountContents, mountFlow, mountNotes, mountScheme, mountScrolling } from "./chrome.js";
+import { mountOwn } from "./own/control.js";
+import { ownOf } from "./own/registry.js";
+import { sourceAt } from "./own/source.js";
 import { WIDGETS } from "./registry.js";
 
 /** @param {HTMLElement} root */
@@ -30,11 +33,16 @@ function begin(root) {
   mountFormulas(root, t);
   mountCards(root, data.figures ?? {}, data.terms ?? {}, t);
   mountNotes(root, data, t);
+  const source = data.server ? sourceAt(new URL(data.server, location.href).href) : null;
   for (const { id, name, options, data: given } of data.widgets) {
-    const place = root.querySelector(`[id="${id}"] > .stand`);
-    if (!(place instanceof HTMLElement)) continue;
+    const section = root.querySelector(`[id="${id}"]`);
+    const place = section?.querySelector(":scope > .stand");
+    if (!(section instanceof HTMLElement && place instanceof HTMLElement)) continue;
+    const lesson = () => WIDGETS[name](place, options, given ?? {}, t);
+    const own = ownOf(name, options);
     try {
-      WIDGETS[name](place, options, given ?? {}, t);
+      if (own) mountOwn(section, place, { own, options, lesson }, { t, source });
+      else lesson();
     } catch (error) {
       place.append(h("p", { class: "verdict bad" }, t("widget.failed")));
       console.error(error);

@@ -3,7 +3,8 @@
 
 import { fill, h } from "../parts/dom.js";
 import { percent, significant } from "../parts/numbers.js";
-import { grownScores } from "./math/growth.js";
+import { clipFactor, grownScores } from "./math/growth.js";
+import { barNames, gathered } from "./math/row.js";
 import { jacobianNorm, softmax } from "./math/softmax.js";
 import { bars, checkbox, output, slider } from "./parts.js";
 
@@ -14,18 +15,19 @@ const SEED = 3;
 /**
  * @param {HTMLElement} place
  * @param {Record<string, string>} _options
- * @param {object} _data
+ * @param {{row?: import("./math/row.js").Row}} data   a row in the place of the one that is drawn
  * @param {import("./parts.js").Say} t
  */
-export function mountGrowth(place, _options, _data, t) {
+export function mountGrowth(place, _options, { row }, t) {
   const state = { growth: 1, norm: false, clip: false, tau: 5 };
-  const chart = bars("weight", Array.from({ length: KEYS }, (_, at) => t("growth.key", { number: at + 1 })));
+  const chart = bars("weight", row ? barNames(row) : Array.from({ length: KEYS }, (_, at) => t("growth.key", { number: at + 1 })));
   const facts = Object.fromEntries(["largest", "bound", "jacobian"].map((name) => [name, output(name)]));
 
   function update() {
-    const scores = grownScores(SEED, WIDTH, KEYS, state.growth, { norm: state.norm, tau: state.clip ? state.tau : null });
+    const held = { norm: state.norm, tau: state.clip ? state.tau : null };
+    const scores = row ? grown([...row.scores, ...row.rest], state.growth, held) : grownScores(SEED, WIDTH, KEYS, state.growth, held);
     const w = softmax(scores);
-    chart.update(w, percent);
+    chart.update(gathered(w, row?.names.length ?? KEYS), percent);
     facts.largest.show(Math.max(...scores), significant(Math.max(...scores), 3));
     facts.bound.show(state.growth ** 2, significant(state.growth ** 2, 3));
     facts.jacobian.show(jacobianNorm(w), significant(jacobianNorm(w), 3));
@@ -52,4 +54,15 @@ export function mountGrowth(place, _options, _data, t) {
     h("dl", { class: "facts" }, ["bound", "largest", "jacobian"].map((name) => h("div", null, h("dt", null, t(`growth.fact.${name}`)), h("dd", null, facts[name].element)))));
   update();
   return { dispose: () => fill(place) };
+}
+
+/**
+ * Scores of a real row when its q and k grow. A norm on q and k takes out whatever they grew by.
+ * @param {readonly number[]} scores @param {number} growth @param {{norm: boolean, tau: number | null}} held
+ * @returns {number[]}
+ */
+export function grown(scores, growth, { norm, tau }) {
+  const free = scores.map((s) => (norm ? s : s * growth ** 2));
+  const factor = tau === null ? 1 : clipFactor(Math.max(...free), tau);
+  return free.map((s) => s * factor);
 }

@@ -4,6 +4,7 @@
 import { fill, h } from "../parts/dom.js";
 import { count, percent, significant, signed } from "../parts/numbers.js";
 import { headCosts, rowOf, takingNothing, twoJobs } from "./math/heads.js";
+import { barNames, ends, gathered, plainRow } from "./math/row.js";
 import { products } from "./math/world.js";
 import { bars, output, slider, switches } from "./parts.js";
 
@@ -146,30 +147,43 @@ export function mountWidths(place, _options, _data, t) {
 export function mountNothing(place, options, world, t) {
   const row = Number(options.row ?? 2);
   const { scores, values } = rowOf(world, row);
-  const state = { scores: scores.map(round), way: /** @type {Way} */ ("sink"), number: -6 };
+  return takeNothing(place, { ...plainRow(world.tokens.slice(0, row + 1), scores.map(round)), values, words: ["kept", "open", "size", "plain"] }, t);
+}
+
+/**
+ * The same on any row.
+ * @param {HTMLElement} place
+ * @param {import("./math/row.js").Row & {values: number[][], words: string[]}} row   values of the named, then of the rest; what the four facts are called
+ * @param {Say} t
+ */
+export function takeNothing(place, row, t) {
+  const { names, values, words } = row;
+  const state = { scores: [...row.scores], way: /** @type {Way} */ ("sink"), number: -6 };
   const beside = h("span", null, t("heads.nothing.beside.sink"));
-  const chart = bars("weight", [...world.tokens.slice(0, row + 1), ""]);
+  const chart = bars("weight", [...barNames(row), ""]);
   const last = chart.element.lastElementChild;
   last?.querySelector(".name")?.replaceChildren(beside);
-  const facts = outputsOf(["kept", "open", "size", "plain"]);
+  const facts = outputsOf(words);
+  const [kept, open, size, without] = words.map((word) => facts[word]);
   function update() {
-    const found = takingNothing(state.scores, values, state.way, state.number);
-    const plain = takingNothing(state.scores, values, "none", 0);
-    chart.update([...found.weights, found.beside], percent);
+    const all = [...state.scores, ...row.rest];
+    const found = takingNothing(all, values, state.way, state.number);
+    const plain = takingNothing(all, values, "none", 0);
+    chart.update([...gathered(found.weights, names.length), found.beside], percent);
     const named = state.way === "first" || state.way === "zero" ? state.way : "sink";
     beside.textContent = t(`heads.nothing.beside.${named}`);
     last?.toggleAttribute("hidden", state.way === "none" || state.way === "gate");
-    facts.kept.show(found.kept, percent(found.kept));
-    facts.open.show(found.open, state.way === "gate" ? percent(found.open) : "–");
+    kept.show(found.kept, percent(found.kept));
+    open.show(found.open, state.way === "gate" ? percent(found.open) : "–");
     const [now, before] = [found, plain].map((one) => Math.hypot(...one.fetched));
-    facts.size.show(now, signed(now, 3));
-    facts.plain.show(before, signed(before, 3));
+    size.show(now, Number.isFinite(now) ? signed(now, 3) : "–");
+    without.show(before, Number.isFinite(before) ? signed(before, 3) : "–");
   }
   const number = slider({ name: "number", label: t("heads.nothing.number"), min: -10, max: 10, step: 0.1, value: state.number }, (now) => {
     state.number = now;
     update();
   });
-  const sliders = state.scores.map((value, at) => slider({ name: `score.${at}`, label: t("heads.jobs.score", { token: world.tokens[at] }), min: -6, max: 10, step: 0.01, value }, (now) => {
+  const sliders = state.scores.map((value, at) => slider({ name: `score.${at}`, label: t("heads.jobs.score", { token: names[at] }), ...ends(row.scores, -6, 10), step: 0.01, value: round(value) }, (now) => {
     state.scores[at] = now;
     update();
   }));
@@ -177,7 +191,7 @@ export function mountNothing(place, options, world, t) {
   fill(place, h("div", { class: "controls" }, switches(t("heads.nothing.way"), ways.map((way) => /** @type {const} */ ([way, t(`heads.nothing.${way}`)])), state.way, (way) => {
     state.way = way;
     update();
-  }), number.element, sliders.map((one) => one.element)), chart.element, list(t, ["kept", "open", "size", "plain"], facts));
+  }), number.element, sliders.map((one) => one.element)), chart.element, list(t, words, facts));
   update();
   return { dispose: () => fill(place) };
 }

@@ -3,39 +3,40 @@
 
 import { fill, h } from "../parts/dom.js";
 import { percent, signed } from "../parts/numbers.js";
-import { softmax } from "./math/softmax.js";
+import { barNames, ends, plainRow, toStep, weighed } from "./math/row.js";
 import { bars, slider } from "./parts.js";
 
 /**
  * @param {HTMLElement} place
  * @param {Record<string, string>} _options
- * @param {object} _data
+ * @param {{row?: import("./math/row.js").Row & {hidden: number}}} data   a row in the place of the lesson's; its last name is the hidden token
  * @param {import("./parts.js").Say} t
  */
-export function mountHide(place, _options, _data, t) {
-  const state = { number: -2, hidden: 3 };
-  const names = [t("hide.first"), t("hide.second"), t("hide.hidden")];
-  const chart = bars("weight", names);
+export function mountHide(place, _options, data, t) {
+  const row = data.row ?? { ...plainRow([t("hide.first"), t("hide.second"), t("hide.hidden")], [1, 0]), hidden: 3 };
+  const state = { number: -2, hidden: row.hidden };
+  const chart = bars("weight", barNames(row));
+  const last = row.scores.length;
   const verdict = h("p", { class: "verdict", "aria-live": "polite", data: { name: "verdict" } });
   function update() {
-    const found = softmax([1, 0, state.hidden + state.number]);
+    const found = weighed([...row.scores, state.hidden + state.number], row.rest);
     chart.update(found, percent);
-    const leaks = found[2] > 0;
-    verdict.textContent = leaks ? t("hide.leaks", { weight: percent(found[2]) }) : t("hide.none");
-    verdict.classList.toggle("bad", found[2] >= 0.0005);
-    verdict.classList.toggle("good", found[2] < 0.0005);
+    const leak = found[last];
+    verdict.textContent = leak > 0 ? t("hide.leaks", { weight: percent(leak) }) : t("hide.none");
+    verdict.classList.toggle("bad", leak >= 0.0005);
+    verdict.classList.toggle("good", leak < 0.0005);
   }
   const controls = [
     slider({ name: "number", label: t("hide.number"), min: -800, max: 0, step: 1, value: state.number }, (now) => {
       state.number = now;
       update();
     }),
-    slider({ name: "hidden", label: t("hide.score"), min: -10, max: 20, step: 0.5, value: state.hidden }, (now) => {
+    slider({ name: "hidden", label: t("hide.score"), ...ends([state.hidden], -10, 20), step: 0.5, value: toStep(state.hidden, 0.5) }, (now) => {
       state.hidden = now;
       update();
     }),
   ];
-  fill(place, h("div", { class: "controls" }, controls.map((one) => one.element)), chart.element, h("p", { class: "fact" }, t("hide.scores", { first: signed(1, 0), second: signed(0, 0) })), verdict);
+  fill(place, h("div", { class: "controls" }, controls.map((one) => one.element)), chart.element, h("p", { class: "fact" }, data.row ? null : t("hide.scores", { first: signed(1, 0), second: signed(0, 0) })), verdict);
   update();
   return { dispose: () => fill(place) };
 }

@@ -4,7 +4,7 @@
 import { fill, h } from "../parts/dom.js";
 import { percent, significant, signed } from "../parts/numbers.js";
 import { clipHeads, held, passed } from "./math/holds.js";
-import { softmax } from "./math/softmax.js";
+import { barNames, ends, plainRow, toStep, weighed } from "./math/row.js";
 import { bars, output, slider, switches } from "./parts.js";
 
 const SCORES = [80, 60, 5];
@@ -15,12 +15,15 @@ const HEADS = [40, 90, 400, 150];
  * One row of scores under a lid, under a soft cap, and as it is.
  * @param {HTMLElement} place
  * @param {Record<string, string>} _options
- * @param {object} _data
+ * @param {{row?: import("./math/row.js").Row}} data   a row in the place of the lesson's; scores 1 and 2 are its first two
  * @param {import("./parts.js").Say} t
  */
-export function mountLid(place, _options, _data, t) {
-  const state = { scores: [...SCORES], threshold: 30 };
-  const names = SCORES.map((_, at) => t("growth.key", { number: at + 1 }));
+export function mountLid(place, _options, data, t) {
+  const row = data.row ?? plainRow(SCORES.map((_, at) => t("growth.key", { number: at + 1 })), SCORES);
+  const largest = Math.max(...row.scores, ...row.rest);
+  // Real rows are smaller than the lesson's: the lid stands at half of the largest score.
+  const state = { scores: [...row.scores], threshold: data.row ? Math.max(1, Math.ceil(largest / 2)) : 30 };
+  const names = barNames(row);
   const columns = WAYS.map((way) => {
     const chart = bars(`${way}.weight`, names);
     const facts = ["first", "second", "slope"].map((name) => output(`${way}.${name}`));
@@ -32,7 +35,7 @@ export function mountLid(place, _options, _data, t) {
     for (const { way, chart, facts, verdict } of columns) {
       const scores = held(state.scores, way, state.threshold);
       const slope = passed(state.scores, way, state.threshold)[0];
-      chart.update(softmax(scores), percent);
+      chart.update(weighed(scores, held(row.rest, way, state.threshold)), percent);
       facts[0].show(scores[0], signed(scores[0], 2));
       facts[1].show(scores[1], signed(scores[1], 2));
       facts[2].show(slope, percent(slope));
@@ -41,11 +44,12 @@ export function mountLid(place, _options, _data, t) {
       verdict.classList.toggle("bad", tie || slope < 0.1);
     }
   }
-  const sliders = SCORES.map((value, at) => slider({ name: `score.${at}`, label: t("lid.score", { number: at + 1 }), min: -20, max: 120, step: 1, value }, (now) => {
+  const step = data.row ? 0.1 : 1;
+  const sliders = row.scores.map((value, at) => slider({ name: `score.${at}`, label: data.row ? names[at] : t("lid.score", { number: at + 1 }), ...(data.row ? ends(row.scores, -5, 10) : { min: -20, max: 120 }), step, value: toStep(value, step) }, (now) => {
     state.scores[at] = now;
     update();
   }));
-  const threshold = slider({ name: "threshold", label: t("lid.threshold"), min: 5, max: 100, step: 1, value: state.threshold }, (now) => {
+  const threshold = slider({ name: "threshold", label: t("lid.threshold"), min: data.row ? 1 : 5, max: 100, step: 1, value: state.threshold }, (now) => {
     state.threshold = now;
     update();
   });

@@ -3,6 +3,7 @@
 
 import { fill, h, setStyle } from "../parts/dom.js";
 import { percent, significant, signed } from "../parts/numbers.js";
+import { barNames, gathered, plainRow } from "./math/row.js";
 import { jacobian, jacobianNorm, softmax } from "./math/softmax.js";
 import { bars, output, slider } from "./parts.js";
 
@@ -11,21 +12,24 @@ const SCORES = [1.1, 0.4, -0.3, -1.2];
 /**
  * @param {HTMLElement} place
  * @param {Record<string, string>} _options
- * @param {object} _data
+ * @param {{row?: import("./math/row.js").Row}} data   a row in the place of the lesson's
  * @param {import("./parts.js").Say} t
  */
-export function mountJacobian(place, _options, _data, t) {
+export function mountJacobian(place, _options, data, t) {
   let spread = 1;
   let nudge = 0.2;
-  const names = SCORES.map((_, at) => `${at + 1}`);
+  const row = data.row ?? plainRow(SCORES.map((_, at) => `${at + 1}`), SCORES);
+  const names = barNames(row);
   const chart = bars("weight", names.map((name) => t("jacobian.weight", { name })));
-  const cells = SCORES.map((_, i) => SCORES.map((__, j) => output(`J.${i}.${j}`)));
+  const cells = names.map((_, i) => names.map((__, j) => output(`J.${i}.${j}`)));
   const norm = output("norm");
-  const moves = SCORES.map((_, i) => ({ predicted: output(`predicted.${i}`), actual: output(`actual.${i}`) }));
+  const moves = names.map((_, i) => ({ predicted: output(`predicted.${i}`), actual: output(`actual.${i}`) }));
 
   function update() {
-    const scores = SCORES.map((s) => s * spread);
-    const w = softmax(scores);
+    const scores = [...row.scores, ...row.rest].map((s) => s * spread);
+    const whole = softmax(scores);
+    // The rest moves with a named score as one token of its whole weight would.
+    const w = gathered(whole, row.names.length);
     const J = jacobian(w);
     chart.update(w, percent);
     J.forEach((row, i) => row.forEach((value, j) => {
@@ -33,8 +37,8 @@ export function mountJacobian(place, _options, _data, t) {
       setStyle(cells[i][j].element, { "--heat": `${Math.round(Math.min(1, Math.abs(value) * 4) * 100)}%` });
       cells[i][j].element.classList.toggle("negative", value < 0);
     }));
-    norm.show(jacobianNorm(w), significant(jacobianNorm(w), 3));
-    const after = softmax(scores.map((s, at) => s + (at === 0 ? nudge : 0)));
+    norm.show(jacobianNorm(whole), significant(jacobianNorm(whole), 3));
+    const after = gathered(softmax(scores.map((s, at) => s + (at === 0 ? nudge : 0))), row.names.length);
     moves.forEach(({ predicted, actual }, i) => {
       predicted.show(J[i][0] * nudge, signed(100 * J[i][0] * nudge, 2));
       actual.show(after[i] - w[i], signed(100 * (after[i] - w[i]), 2));

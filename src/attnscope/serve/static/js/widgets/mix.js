@@ -3,6 +3,7 @@
 
 import { fill, h } from "../parts/dom.js";
 import { percent, signed } from "../parts/numbers.js";
+import { ends, toStep } from "./math/row.js";
 import { softmax, weigh } from "./math/softmax.js";
 import { bars, output, slider, switches } from "./parts.js";
 
@@ -21,14 +22,16 @@ export function mixed(weights) {
 /**
  * @param {HTMLElement} place
  * @param {Record<string, string>} _options
- * @param {object} _data
+ * @param {{row?: {names: string[], scores: number[]}}} data   three scores in the place of the lesson's
  * @param {import("./parts.js").Say} t
  */
-export function mountMix(place, _options, _data, t) {
-  const scores = [...FIRST];
+export function mountMix(place, _options, { row }, t) {
+  const first = row?.scores ?? FIRST;
+  const names = row?.names ?? ["A", "B", "C"];
+  const scores = [...first];
   /** @type {"softmax" | "proportional"} */
   let rule = "softmax";
-  const chart = bars("weight", ["A", "B", "C"], { low: -1, high: 2 });
+  const chart = bars("weight", names, { low: -1, high: 2 });
   const point = h("svg:circle", { r: 6, class: "point" });
   const facts = [output("x"), output("y")];
   const verdict = h("p", { class: "verdict", "aria-live": "polite", data: { name: "verdict" } });
@@ -47,7 +50,7 @@ export function mountMix(place, _options, _data, t) {
     verdict.classList.toggle("bad", !there || !inside);
   }
   const sliders = scores.map((value, at) =>
-    slider({ name: `score.${at}`, label: t("mix.score", { letter: "ABC"[at] }), min: -5, max: 5, step: 0.1, value }, (now) => {
+    slider({ name: `score.${at}`, label: t("mix.score", { letter: names[at] }), ...ends(first, -5, 5), step: 0.1, value: toStep(value, 0.1) }, (now) => {
       scores[at] = now;
       update();
     }));
@@ -59,9 +62,15 @@ export function mountMix(place, _options, _data, t) {
     h("div", { class: "controls" }, sliders.map((one) => one.element)),
     h("svg:svg", { class: "plane", viewBox: "-160 -115 320 200", role: "img", "aria-label": t("mix.picture") },
       h("svg:path", { class: "axis", d: `M${VALUES.map((one) => one.join(" ")).join("L")}Z` }),
-      VALUES.map((one, at) => h("svg:text", { x: one[0] * 1.12, y: one[1] * 1.12 + 5, "text-anchor": "middle" }, "ABC"[at])), point),
+      VALUES.map((one, at) => h("svg:text", { x: one[0] * 1.12, y: one[1] * 1.12 + 5, "text-anchor": "middle" }, row ? short(names[at]) : names[at])), point),
     chart.element,
     h("p", { class: "fact" }, t("mix.at"), " ", facts[0].element, ", ", facts[1].element), verdict);
   update();
   return { dispose: () => fill(place) };
+}
+
+/** @param {string} name @returns {string} as it fits beside a corner */
+function short(name) {
+  const letters = [...name];
+  return letters.length > 12 ? `${letters.slice(0, 11).join("")}…` : name;
 }

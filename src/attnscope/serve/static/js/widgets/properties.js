@@ -3,23 +3,26 @@
 
 import { fill, h } from "../parts/dom.js";
 import { percent, significant, signed } from "../parts/numbers.js";
+import { barNames, ends, gathered, plainRow, toStep } from "./math/row.js";
 import { total, weigh } from "./math/softmax.js";
 import { bars, output, slider } from "./parts.js";
 
 const FIRST = [2, 1, 0.5, -1];
+const STEP = 0.1;
 
 /**
  * @param {HTMLElement} place
  * @param {Record<string, string>} _options
- * @param {object} _data
+ * @param {{row?: import("./math/row.js").Row}} data   a row in the place of the lesson's; A and B are its first two
  * @param {import("./parts.js").Say} t
  */
-export function mountProperties(place, _options, _data, t) {
-  const scores = [...FIRST];
+export function mountProperties(place, _options, data, t) {
+  const row = data.row ?? plainRow(FIRST.map((_, at) => t("properties.token", { letter: "ABCD"[at] })), FIRST);
+  const { names, rest } = row;
+  const scores = [...row.scores];
   let c = 0;
-  const names = FIRST.map((_, at) => t("properties.token", { letter: "ABCD"[at] }));
-  const sliders = FIRST.map((value, at) =>
-    slider({ name: `score.${at}`, label: names[at], min: -10, max: 10, step: 0.1, value }, (now) => {
+  const sliders = row.scores.map((value, at) =>
+    slider({ name: `score.${at}`, label: names[at], ...ends(row.scores, -10, 10), step: STEP, value: toStep(value, STEP) }, (now) => {
       scores[at] = now;
       update();
     }));
@@ -27,19 +30,20 @@ export function mountProperties(place, _options, _data, t) {
     c = now;
     update();
   });
-  const chart = bars("weight", names);
+  const chart = bars("weight", barNames(row));
   const facts = Object.fromEntries(["least", "sum", "moved", "rival", "ratio", "law"].map((name) => [name, output(name)]));
 
   function update() {
-    const now = scores.map((s) => s + c);
+    const all = [...scores, ...rest];
+    const now = all.map((s) => s + c);
     const weights = weigh(now, "softmax");
-    const still = weigh(scores, "softmax");
-    chart.update(weights, percent);
+    const still = weigh(all, "softmax");
+    chart.update(gathered(weights, names.length), percent);
     const least = Math.min(...weights);
     facts.least.show(least, significant(100 * least, 2) + " %");
     facts.sum.show(total(weights), percent(total(weights)));
     facts.moved.show(change(weights, still), signed(100 * change(weights, still), 1));
-    const rival = change(weigh(now, "proportional"), weigh(scores, "proportional"));
+    const rival = change(weigh(now, "proportional"), weigh(all, "proportional"));
     facts.rival.show(rival, Number.isFinite(rival) ? signed(100 * rival, 1) : "–");
     facts.ratio.show(weights[0] / weights[1], significant(weights[0] / weights[1], 4));
     const law = Math.exp(scores[0] - scores[1]);

@@ -9,7 +9,13 @@ import { bars, output, slider, switches } from "./parts.js";
 const SHOWN = 8;
 const SHADES = 10;
 
-/** @typedef {{layer: number, head: number, kind: string, weights: number[][], norms: number[]}} Map */
+/**
+ * @typedef {{keys: number[], weights: number[], arrived: number[] | null}} Outside
+ * @typedef {{layer: number, head: number, kind: string, weights: number[][], norms: number[], outside?: Outside}} Map
+ *   outside: what each row sees beyond these tokens, in a part of a longer text
+ * @typedef {{tokens: string[], words?: string[], start?: number, maps: Map[]}} Data
+ *   words: the tokens as they stand in the text; start: the number of the first one, from 0
+ */
 
 /** @param {string} token @returns {string} a token as it may stand alone */
 function visible(token) {
@@ -17,14 +23,32 @@ function visible(token) {
 }
 
 /**
+ * One row: its weights, what arrives from each key as a share of all, and both from beyond.
+ * @param {Map} map
+ * @param {number} row
+ */
+function rowOf(map, row) {
+  const weights = map.weights[row];
+  const { outside } = map;
+  if (!outside?.keys[row]) {
+    return { weights, arrived: arrivedShares(weights, map.norms), even: againstEven(weights, map.norms), beyond: [0, 0] };
+  }
+  const each = weights.map((w, key) => w * map.norms[key]);
+  const beyond = outside.arrived?.[row] ?? NaN;
+  const all = each.reduce((a, b) => a + b, beyond);
+  return { weights, arrived: each.map((one) => one / all), even: NaN, beyond: [outside.weights[row], beyond / all] };
+}
+
+/**
  * @param {HTMLElement} place
  * @param {Record<string, string>} options   head: "18.6"; row: its number
- * @param {{tokens: string[], maps: Map[]}} data
+ * @param {Data} data
  * @param {import("./parts.js").Say} t
  */
 export function mountReading(place, options, data, t) {
   const names = data.maps.map((one) => `${one.layer}.${one.head}`);
-  const state = { map: Math.max(0, names.indexOf(options.head ?? "")), row: Number(options.row ?? data.tokens.length) - 1, by: /** @type {"weight" | "arrived"} */ ("weight") };
+  const start = data.start ?? 0;
+  const state = { map: Math.max(0, names.indexOf(options.head ?? "")), row: Number(options.row ?? start + data.tokens.length) - 1 - start, by: /** @type {"weight" | "arrived"} */ ("weight") };
   const size = data.tokens.length;
   const shades = Array.from({ length: SHADES }, (_, at) => h("svg:path", { class: "shade", "fill-opacity": ((at + 1) / SHADES).toFixed(2) }));
   const line = h("svg:rect", { x: 0, height: 1, width: size, class: "ring" });
@@ -32,13 +56,15 @@ export function mountReading(place, options, data, t) {
     const box = svg.getBoundingClientRect();
     const row = Math.floor(((event.clientY - box.top) / box.height) * size);
     state.row = Math.min(size - 1, Math.max(0, row));
-    query.set(state.row + 1);
+    query.set(start + state.row + 1);
     update();
   } }, h("svg:path", { class: "half", d: `M0 0V${size}H${size}Z` }), shades, line);
-  const words = data.tokens.map((token) => h("span", { class: "word" }, token));
+  const words = (data.words ?? data.tokens).map((token) => h("span", { class: "word" }, token));
   const table = h("tbody", null);
   const asked = h("p", { class: "fact", "aria-live": "polite", data: { name: "asked" } });
-  const facts = ["first.weight", "first.arrived", "all"].map((name) => output(name));
+  const part = data.maps.some((one) => one.outside?.keys.some((count) => count > 0));
+  const said = part ? ["beyond.weight", "beyond.arrived", "all"] : ["first.weight", "first.arrived", "all"];
+  const facts = said.map((name) => output(name));
 
   function update() {
     const map = data.maps[state.map];
@@ -49,27 +75,26 @@ export function mountReading(place, options, data, t) {
     }));
     paths.forEach((d, at) => shades[at].setAttribute("d", d));
     line.setAttribute("y", String(state.row));
-    const weights = map.weights[state.row];
-    const arrived = arrivedShares(weights, map.norms);
+    const { weights, arrived, even, beyond } = rowOf(map, state.row);
     const shown = state.by === "weight" ? weights : arrived;
     words.forEach((word, at) => {
-      setStyle(word, { "--heat": `${Math.round(100 * (shown[at] ?? 0))}%` });
+      setStyle(word, { "--heat": `${Math.round(100 * (shown[at] || 0))}%` });
       word.classList.toggle("later", at > state.row);
       word.classList.toggle("asker", at === state.row);
     });
-    asked.textContent = t("reading.asked", { token: visible(data.tokens[state.row]), number: state.row + 1 });
-    const order = [...shown.keys()].sort((a, b) => shown[b] - shown[a]).slice(0, SHOWN);
+    asked.textContent = t("reading.asked", { token: visible(data.tokens[state.row]), number: start + state.row + 1 });
+    const order = [...shown.keys()].sort((a, b) => (shown[b] || 0) - (shown[a] || 0)).slice(0, SHOWN);
     fill(table, order.map((key) => h("tr", null,
-      h("th", { scope: "row" }, h("small", null, String(key + 1)), " ", visible(data.tokens[key])),
+      h("th", { scope: "row" }, h("small", null, String(start + key + 1)), " ", visible(data.tokens[key])),
       [weights, arrived].map((values, at) => {
         const out = output(`${at ? "arrived" : "weight"}.${key}`);
         out.show(values[key], percent(values[key]));
-        return h("td", { class: "number shade-cell", style: { "--heat": `${Math.round(100 * values[key])}%` } }, out.element);
+        return h("td", { class: "number shade-cell", style: { "--heat": `${Math.round(100 * (values[key] || 0))}%` } }, out.element);
       }))));
-    [weights[0], arrived[0], againstEven(weights, map.norms)].forEach((value, at) => facts[at].show(value, percent(value)));
+    [...(part ? beyond : [weights[0], arrived[0]]), even].forEach((value, at) => facts[at].show(value, percent(value)));
   }
-  const query = slider({ name: "row", label: t("reading.row"), min: 1, max: size, step: 1, value: state.row + 1 }, (now) => {
-    state.row = Math.round(now) - 1;
+  const query = slider({ name: "row", label: t("reading.row"), min: start + 1, max: start + size, step: 1, value: start + state.row + 1 }, (now) => {
+    state.row = Math.round(now) - 1 - start;
     update();
   });
   fill(place,
@@ -83,12 +108,12 @@ export function mountReading(place, options, data, t) {
         state.by = by;
         update();
       })),
-    h("p", { class: "shaded-text", lang: "en" }, words),
+    h("p", { class: "shaded-text", lang: data.words ? null : "en" }, words),
     asked,
     h("div", { class: "map-and-row" }, h("figure", null, svg, h("figcaption", null, t("reading.caption"))),
       h("div", { class: "scrolling" }, h("table", null,
         h("thead", null, h("tr", null, ["reading.key", "reading.weight", "reading.arrived"].map((key, at) => h("th", { scope: "col", class: at ? "number" : null }, t(key))))), table))),
-    h("dl", { class: "facts" }, ["reading.first.weight", "reading.first.arrived", "reading.all"].map((key, at) => h("div", null, h("dt", null, t(key)), h("dd", null, facts[at].element)))));
+    h("dl", { class: "facts" }, said.map((key, at) => h("div", null, h("dt", null, t(`reading.${key}`)), h("dd", null, facts[at].element)))));
   update();
   return { dispose: () => fill(place) };
 }

@@ -3,6 +3,7 @@
 
 import { fill, h } from "../parts/dom.js";
 import { percent, signed } from "../parts/numbers.js";
+import { barNames, ends, gathered, plainRow, toStep } from "./math/row.js";
 import { weigh } from "./math/softmax.js";
 import { bars, numbersOf, output, slider } from "./parts.js";
 
@@ -14,20 +15,21 @@ const SMALL = 1e-9;
 /**
  * @param {HTMLElement} place
  * @param {Record<string, string>} options   scores, names, newcomer; claimed: percents to compare with
- * @param {object} _
+ * @param {{row?: import("./math/row.js").Row}} data   a row in the place of the options' scores
  * @param {import("./parts.js").Say} t
  */
-export function mountRules(place, options, _, t) {
-  const first = numbersOf(options.scores);
-  const names = options.names.split(",");
+export function mountRules(place, options, data, t) {
+  const row = data.row ?? plainRow(options.names.split(","), numbersOf(options.scores));
+  const { scores: first, names, rest } = row;
+  const step = data.row ? 0.1 : 0.5;
   const newcomer = Number(options.newcomer);
   const state = { scores: [...first], joined: false, shifted: false };
   const sliders = first.map((value, at) =>
-    slider({ name: `score.${at}`, label: names[at], min: -12, max: 12, step: 0.5, value }, (now) => {
+    slider({ name: `score.${at}`, label: names[at], ...ends(first, -12, 12), step, value: toStep(value, step) }, (now) => {
       state.scores[at] = now;
       update();
     }));
-  const columns = RULES.map((rule) => column(rule, [...names, t("rules.newcomer")], t));
+  const columns = RULES.map((rule) => column(rule, row, t));
   const join = toggle("join", t("rules.join", { score: signed(newcomer, 0) }), (on) => {
     state.joined = on;
     update();
@@ -40,16 +42,16 @@ export function mountRules(place, options, _, t) {
     state.scores = [...first];
     state.joined = state.shifted = false;
     for (const one of [join, shift]) one.setAttribute("aria-pressed", "false");
-    sliders.forEach((one, at) => one.set(first[at]));
+    sliders.forEach((one, at) => one.set(toStep(first[at], step)));
     update();
   } }, t("widget.reset"));
 
   function update() {
-    const base = state.scores;
+    const base = [...state.scores, ...rest];
     const now = [...base, ...(state.joined ? [newcomer] : [])].map((s) => s + (state.shifted ? SHIFT : 0));
     columns.forEach((one) => one.update(now, base));
   }
-  const claimed = numbersOf(options.claimed);
+  const claimed = data.row ? [] : numbersOf(options.claimed);
   fill(place,
     h("div", { class: "controls" }, sliders.map((one) => one.element), h("div", { class: "tools" }, join, shift, reset)),
     h("div", { class: "columns-of-bars" }, columns.map((one) => one.element), claimed.length ? claim(claimed, names, t) : null));
@@ -76,10 +78,10 @@ function claim(percents, names, t) {
 
 /**
  * One rule: bars, the sum, the ratio of the first two, and what is wrong on these scores.
- * @param {import("./math/softmax.js").Rule} rule @param {string[]} names @param {import("./parts.js").Say} t
+ * @param {import("./math/softmax.js").Rule} rule @param {import("./math/row.js").Row} row @param {import("./parts.js").Say} t
  */
-function column(rule, names, t) {
-  const chart = bars(rule, names, { low: -0.5, high: 1.15 });
+function column(rule, row, t) {
+  const chart = bars(rule, [...barNames(row), t("rules.newcomer")], { low: -0.5, high: 1.15 });
   const ratio = output(`${rule}.ratio`);
   const verdict = h("p", { class: "verdict", data: { name: `${rule}.verdict` } });
   const last = chart.element.lastElementChild;
@@ -88,7 +90,8 @@ function column(rule, names, t) {
     const weights = weigh(now, rule);
     const alone = weigh(before, rule);
     last?.toggleAttribute("hidden", now.length === before.length);
-    chart.update(weights.length < names.length ? [...weights, NaN] : weights, percent);
+    const shown = gathered(weights.slice(0, before.length), row.names.length);
+    chart.update([...shown, weights[before.length] ?? NaN], percent);
     const share = weights[0] / weights[1];
     ratio.show(share, Number.isFinite(share) ? signed(share, 2) : "–");
     const faults = [];

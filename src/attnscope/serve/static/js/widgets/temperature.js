@@ -3,6 +3,7 @@
 
 import { fill, h } from "../parts/dom.js";
 import { percent, signed } from "../parts/numbers.js";
+import { barNames, plainRow, weighed } from "./math/row.js";
 import { powerWeights, softmax } from "./math/softmax.js";
 import { bars, output, slider } from "./parts.js";
 
@@ -12,21 +13,22 @@ const NEAR = 0.003;
 /**
  * @param {HTMLElement} place
  * @param {Record<string, string>} _options
- * @param {object} _data
+ * @param {{row?: import("./math/row.js").Row}} data   a row in the place of the lesson's
  * @param {import("./parts.js").Say} t
  */
-export function mountTemperature(place, _options, _data, t) {
+export function mountTemperature(place, _options, data, t) {
   let base = 4;
   let temperature = 1;
-  const labels = SCORES.map((s) => t("temperature.score", { score: signed(s, 0) }));
+  const row = data.row ?? plainRow(SCORES.map((s) => t("temperature.score", { score: signed(s, 0) })), SCORES);
+  const labels = barNames(row);
   const left = bars("base", labels);
   const right = bars("temperature", labels);
   const apart = output("apart");
   const verdict = h("p", { class: "verdict", "aria-live": "polite", data: { name: "verdict" } });
 
   function update() {
-    const a = powerWeights(SCORES, base);
-    const b = softmax(SCORES, temperature);
+    const a = weighed(row.scores, row.rest, (all) => powerWeights(all, base));
+    const b = weighed(row.scores, row.rest, (all) => softmax(all, temperature));
     left.update(a, percent);
     right.update(b, percent);
     const largest = Math.max(...a.map((one, at) => Math.abs(one - b[at])));

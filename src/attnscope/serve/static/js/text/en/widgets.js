@@ -8,6 +8,7 @@ import { enDecoding } from "./decoding.js";
 import { enReading } from "./reading.js";
 import { enStability } from "./stability.js";
 import { enLinear } from "./linear.js";
+import { enOwn } from "./own.js";
 
 /** @type {Record<string, import("../../i18n.js").Text>} */
 export const enWidgets = {
@@ -153,4 +154,5 @@ export const enWidgets = {
   ...enHeads,
   ...enLinear,
   ...enReading,
+  ...enOwn,
 };

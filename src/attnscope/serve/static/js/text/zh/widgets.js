@@ -8,6 +8,7 @@ import { zhDecoding } from "./decoding.js";
 import { zhReading } from "./reading.js";
 import { zhStability } from "./stability.js";
 import { zhLinear } from "./linear.js";
+import { zhOwn } from "./own.js";
 
 /** @type {Record<string, import("../../i18n.js").Text>} */
 export const zhWidgets = {
@@ -153,4 +154,5 @@ export const zhWidgets = {
   ...zhHeads,
   ...zhLinear,
   ...zhReading,
+  ...zhOwn,
 };

@@ -50,15 +50,32 @@ export function best(scores, visible, count) {
 }
 
 /**
+ * The scores of an indexer that knows a real head's: of each key, or of each entry the log of the
+ * sum of the exponentials of its tokens'.
+ * @param {readonly (readonly (number | null)[])[]} scores
+ * @param {number} ratio   tokens in an entry
+ * @returns {number[][]}
+ */
+export function knownScores(scores, ratio) {
+  return scores.map((row) => Array.from({ length: Math.floor(row.length / ratio) }, (_, group) => {
+    const part = row.slice(group * ratio, (group + 1) * ratio).map((one) => one ?? -Infinity);
+    const top = Math.max(...part);
+    return top === -Infinity ? top : top + Math.log(part.reduce((sum, one) => sum + Math.exp(one - top), 0));
+  }));
+}
+
+/**
  * What every query of a text reads under a plan, and what reading, choosing and keeping come to.
  * @param {Plan} plan
+ * @param {readonly (readonly (number | null)[])[]} [real]   scores to choose by, in the place of drawn ones
  * @returns {Sight}
  */
-export function sightOf({ scheme, tokens, window, count, ratio, seed }) {
+export function sightOf({ scheme, tokens, window, count, ratio, seed }, real) {
   const map = Array.from({ length: tokens }, () => new Array(tokens).fill(0));
   let [read, scanned] = [0, 0];
   const groups = Math.floor(tokens / ratio);
-  const scores = scheme === "chosen" ? indexScores(seed, tokens, tokens) : scheme === "entries" ? indexScores(seed, tokens, groups) : [];
+  const size = { full: 0, window: 0, chosen: tokens, entries: groups }[scheme];
+  const scores = !size ? [] : real ? knownScores(real, scheme === "chosen" ? 1 : ratio) : indexScores(seed, tokens, size);
   map.forEach((row, t) => {
     const near = scheme === "full" ? t + 1 : scheme === "chosen" ? 0 : Math.min(t + 1, window);
     if (scheme === "entries") {

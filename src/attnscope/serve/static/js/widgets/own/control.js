@@ -1,0 +1,80 @@
+// @ts-check
+/**
+ * "Try this on your own text": a button on every widget that shows a row, a head or a mask.
+ *
+ * The idea: a widget has two ways to be mounted in the same place, on the lesson's example and on
+ * the reader's text; this changes between them. The widgets know nothing of texts and files.
+ *
+ * Not here: the choosing (panel.js), the widgets' second way (registry.js).
+ */
+
+import { h } from "../../parts/dom.js";
+import { ownPanel } from "./panel.js";
+import { choice, onChoice } from "./state.js";
+import { numbered } from "./subject.js";
+
+/**
+ * @typedef {import("../parts.js").Say} Say
+ * @typedef {(place: HTMLElement, options: Record<string, string>, subject: import("./subject.js").Subject, t: Say) => {dispose: () => void}} OwnMount
+ * @typedef {{mount: OwnMount, needs: import("./panel.js").Needs, unless?: Record<string, string>}} Own
+ */
+
+let numbers = 0;
+
+/**
+ * @param {HTMLElement} section   the widget's box
+ * @param {HTMLElement} stand     where it is mounted
+ * @param {{own: Own, options: Record<string, string>, lesson: () => {dispose: () => void}}} about
+ * @param {{t: Say, source: import("./source.js").Source | null}} around
+ */
+export function mountOwn(section, stand, { own, options, lesson }, { t, source }) {
+  let mounted = lesson();
+  const id = `own-${(numbers += 1)}`;
+  const said = h("p", { class: "own-said", role: "status" });
+  const swap = (/** @type {() => {dispose: () => void}} */ make) => {
+    mounted.dispose();
+    mounted = make();
+  };
+  const panel = ownPanel({ t, source, needs: own.needs, onSubject: (subject) => {
+    swap(() => own.mount(stand, options, subject, t));
+    section.classList.add("of-own");
+    name();
+    back.hidden = false;
+    said.textContent = told(subject, own.needs, t);
+  } });
+  panel.element.id = id;
+  const open = h("button", { type: "button", class: "own-open", "aria-expanded": false, "aria-controls": id, data: { name: "own" }, onclick: () => {
+    const closing = open.getAttribute("aria-expanded") === "true";
+    open.setAttribute("aria-expanded", String(!closing));
+    if (closing) panel.element.hidden = true;
+    else panel.open(section.classList.contains("of-own"));
+  } });
+  const back = h("button", { type: "button", class: "quiet", hidden: true, data: { name: "own.back" }, onclick: () => {
+    swap(lesson);
+    section.classList.remove("of-own");
+    name();
+    back.hidden = true;
+    panel.element.hidden = true;
+    open.setAttribute("aria-expanded", "false");
+    said.textContent = t("own.lesson");
+    open.focus();
+  } }, t("own.back"));
+  const name = () => {
+    const known = choice();
+    const active = section.classList.contains("of-own");
+    open.textContent = active ? t("own.change") : known ? t("own.offer", { model: known.model, layer: known.layer, head: known.head }) : t("own.try");
+  };
+  onChoice(name);
+  name();
+  stand.before(h("div", { class: "own" }, h("div", { class: "tools" }, open, " ", back), said, panel.element));
+}
+
+/** @param {import("./subject.js").Subject} subject @param {import("./panel.js").Needs} needs @param {Say} t */
+function told({ handout, head, other, row }, needs, t) {
+  const last = handout.start + handout.names.length;
+  const which = needs.two ? `${head.layer}.${head.head}, ${other.layer}.${other.head}` : `${head.layer}.${head.head}`;
+  const words = t("own.now", { model: handout.model, which, first: handout.start + 1, last, count: handout.count });
+  if (!needs.row) return words;
+  const outside = head.outside.keys[row];
+  return [words, t("own.now.row", { token: numbered(handout, row) }), outside ? t("own.now.outside", { count: outside }) : ""].join(" ").trim();
+}
