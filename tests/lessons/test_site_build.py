@@ -6,12 +6,13 @@ import json
 import re
 from html.parser import HTMLParser
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from attnscope.lessons.site import ContentError, build, load
 from attnscope.lessons.site import code as excerpts
-from attnscope.lessons.site.build import STATIC, draw_lesson
+from attnscope.lessons.site.build import STATIC, draw_lesson, timeline_page
 from attnscope.lessons.site.course import Course, Lesson
 from attnscope.lessons.site.flow import steps
 from attnscope.lessons.site.source import parse
@@ -287,3 +288,30 @@ def test_the_teaching_sentence_has_neither_norm_nor_gate_nor_a_table_behind_its_
     assert small["heads"] == ("5 × 4", 0)
     numbers = {name for name, (_, count) in small.items() if count}
     assert numbers == {"embeddings", "projections", "latent", "state"}
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_numbers_of_the_timeline_say_what_they_are(course: Course, language: str) -> None:
+    """Measured is what a loop of ours counted; reported has somebody to cite; else it follows."""
+    html = timeline_page(course, language)
+    carried = re.search(r'class="carried">(.*?)</script>', html, re.DOTALL)
+    assert carried is not None
+    figures: dict[str, dict[str, Any]] = json.loads(carried[1])["figures"]
+    shown = re.findall(r'data-figure="([^"]+)"', html)
+    assert len(set(shown)) > 50
+    assert set(shown) <= set(figures)
+    kinds = {figures[id]["kind"] for id in shown}
+    assert kinds == {"computed", "measured", "reported", "chosen"}
+    cited = ("arXiv", "model card", "data sheet", "config of")
+    for id in set(shown):
+        one = figures[id]
+        assert one["source"], id
+        if one["kind"] == "computed":
+            assert one["formula"], id
+            assert one["inputs"], id
+        if one["kind"] == "measured":
+            assert one["source"].startswith(("counted in a loop", "counted in a recurrence")), id
+        if one["kind"] == "reported":
+            assert any(word in one["source"] for word in cited), id
+        if one["kind"] == "chosen":
+            assert "lesson" in one["source"], id

@@ -142,13 +142,13 @@ for _id, _kind, _en, _zh in (
     )(_first)  # fmt: skip
 figure(
     "linear.v4flash.window", unit="tokens", inputs={"window": config(V4, "sliding_window")},
-    formula="window", source=f"config of {HUB[V4]}",
+    formula="window", source=f"config of {HUB[V4]}", kind="reported",
     en="DeepSeek-V4-Flash: last tokens that are kept as they are",
     zh="DeepSeek-V4-Flash：原样保留的最近 token 数",
 )(_first)  # fmt: skip
 figure(
     "linear.v4flash.topk", unit="entries", inputs={"topk": config(V4, "index_topk")},
-    formula="topk", source=f"config of {HUB[V4]}",
+    formula="topk", source=f"config of {HUB[V4]}", kind="reported",
     en="DeepSeek-V4-Flash: entries that a query chooses",
     zh="DeepSeek-V4-Flash：每个 query 挑几条",
 )(_first)  # fmt: skip

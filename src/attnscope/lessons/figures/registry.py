@@ -7,7 +7,8 @@ the package uses; the formula is a second way to it, which the tests evaluate an
 Kinds
     computed   from configs, from the teaching world, or by arithmetic
     measured   by an experiment with a seed, or a count of what a running loop did
-    reported   what a paper or a model card says; cited, not checked here
+    reported   what a paper, a model card or a published config says; cited, not checked here.
+               So is what a lesson chose for an example ("as chosen"), which pages mark as chosen
 
 Formulas are arithmetic on the names of the inputs: + - × / ^ and the functions that they name.
 

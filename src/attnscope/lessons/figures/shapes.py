@@ -24,10 +24,10 @@ def first(**inputs: Any) -> Any:
 
 
 def field(id: str, name: str, key: str, *, en: str, zh: str, **about: Any) -> None:
-    """A figure that is a field of a config."""
+    """A figure that is a field of a config: the model's makers say it, and nobody here computes."""
     figure(
         id, inputs={key: config(name, key)}, formula=key, source=f"config of {HUB[name]}",
-        en=en, zh=zh, **about,
+        kind="reported", en=en, zh=zh, **about,
     )(first)  # fmt: skip
 
 

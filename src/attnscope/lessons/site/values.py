@@ -21,6 +21,8 @@ SLOW: Final = ("sweep",)
 """Experiments that take minutes; no page waits for them, and nothing of them is kept for one."""
 ELSEWHERE: Final = {"training": runs.kept, "reading": reading.kept}
 """Records that have a file of their own: what keeps them."""
+CHOSEN: Final = "as chosen"
+"""The formula of a number that is an example's."""
 FORMAT: Final = re.compile(r"(?P<percent>%?)\.(?P<digits>\d)$")
 
 
@@ -127,13 +129,19 @@ def plain_input(value: Any) -> str:
 
 
 def about(id: str, language: str) -> dict[str, Any]:
-    """What stands behind a figure, in the words of JSON: for the card that opens on a click."""
+    """What stands behind a figure, in the words of JSON: for the card that opens on a click.
+
+    A number that the lesson chose for an example is reported by nobody: its mark is "chosen".
+
+    >>> about("example.tokens", "en")["kind"], about("clip.paper.tau", "en")["kind"]
+    ('chosen', 'reported')
+    """
     one = figures.get(id)
     return {
         "title": one.title[language],
         "text": one.text[language],
-        "kind": one.kind,
-        "formula": one.formula,
+        "kind": "chosen" if one.formula == CHOSEN else one.kind,
+        "formula": "" if one.formula in (CHOSEN, "as reported") else one.formula,
         "inputs": [
             {"name": name, "value": plain_input(given.value), "source": given.source}
             for name, given in one.inputs.items()

@@ -27,6 +27,7 @@ export const enWidgets = {
   "figure.computed": "computed",
   "figure.measured": "measured",
   "figure.reported": "reported",
+  "figure.chosen": "chosen for the example",
   "figure.formula": "Formula",
   "figure.inputs": "Inputs",
   "figure.source": "Source",

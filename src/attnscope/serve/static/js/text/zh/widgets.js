@@ -27,6 +27,7 @@ export const zhWidgets = {
   "figure.computed": "算出来的",
   "figure.measured": "测出来的",
   "figure.reported": "别人报告的",
+  "figure.chosen": "例子里选定的",
   "figure.formula": "公式",
   "figure.inputs": "输入",
   "figure.source": "出处",
