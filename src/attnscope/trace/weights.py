@@ -99,6 +99,8 @@ def wrong_rows(rows: Rows, found: np.ndarray) -> np.ndarray:
     The room: each score carries the rounding of a product of width D twice (here and where it was
     captured), at most (D + 4) u |scale| |q| max|k| each; the log-sum-exp and a sum of n terms carry
     n u and a few u of their own size. u is half an epsilon of float32, in which captures compute.
+    A bias asks for no more: where a key has a weight, it is no larger than those two together, and
+    where it hides a key (models add -1e9 for that) it rounds nothing that counts.
     """
     unit = np.float64(np.finfo(np.float32).eps) / 2
     lse = rows.logsumexp.astype(np.float64)
@@ -108,12 +110,8 @@ def wrong_rows(rows: Rows, found: np.ndarray) -> np.ndarray:
         widest = np.sqrt(np.einsum("nd,nd->n", rows.k, rows.k).max(initial=0), dtype=np.float64)
         size = abs(rows.scale) * reach * widest
     width = rows.q.shape[1]
-    offset = np.zeros(len(lse))
-    if rows.bias is not None:
-        offset = np.where(rows.bias > -np.inf, np.abs(rows.bias), 0).max(axis=1, initial=0.0)
-        offset = offset.astype(np.float64)
     with np.errstate(invalid="ignore", over="ignore"):
-        room = 2 * unit * ((width + 4) * size + 4 * (np.abs(lse) + offset) + len(rows.k) + 16)
+        room = 2 * unit * ((width + 4) * size + 4 * np.abs(lse) + len(rows.k) + 16)
         share = np.exp(rows.sink - lse)
         total = found.sum(axis=1, dtype=np.float64)
         # Scores so large that float32 leaves them no digits still may not sum to anything.
