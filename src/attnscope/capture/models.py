@@ -139,7 +139,7 @@ def load(
     name: str | Path = "smollm2",
     *,
     dtype: str | torch.dtype = "float32",
-    attn_implementation: str = "sdpa",
+    attn_implementation: str | None = None,
     trust_remote_code: bool = False,
     progress: Progress = silent,
 ) -> Loaded:
@@ -148,7 +148,8 @@ def load(
     Args:
         name: see `resolve`.
         dtype: of the weights; "auto" keeps the one they are stored in.
-        attn_implementation: transformers' attention to use.
+        attn_implementation: transformers' attention to use; None for SDPA where the family has it
+            (Gemma 2 and gpt-oss do not) and eager elsewhere.
         trust_remote_code: run Python code that lies in the model's folder. Off: such code is never
             run, and a model that needs it is refused.
         progress: told about a conversion.
@@ -172,7 +173,7 @@ def load(
             files.folder,
             config,
             dtype=wanted,
-            attn_implementation=attn_implementation,
+            attn_implementation=attn_implementation or _implementation(config),
             trust_remote_code=trust_remote_code,
         )
     seconds = time.perf_counter() - started
@@ -211,6 +212,13 @@ def load_tokenizer(folder: Path, *, trust_remote_code: bool = False) -> PreTrain
             "tokenizer.json beside config.json."
         ) from error
     return tokenizer
+
+
+def _implementation(config: Any) -> str:
+    from transformers import MODEL_FOR_CAUSAL_LM_MAPPING
+
+    made = MODEL_FOR_CAUSAL_LM_MAPPING.get(type(config), None)
+    return "sdpa" if made is None or made._supports_sdpa else "eager"
 
 
 def _model(folder: Path, config: Any, *, trust_remote_code: bool, **how: Any) -> PreTrainedModel:

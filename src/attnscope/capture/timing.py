@@ -69,11 +69,12 @@ def forward(model: Any, ids: torch.Tensor, mode: str) -> None:
         if mode == "plain":
             model(input_ids=ids, use_cache=False, logits_to_keep=1)
         elif mode == "eager":
+            before = model.config._attn_implementation  # no SDPA in Gemma 2 and gpt-oss
             model.set_attn_implementation("eager")
             try:
                 model(input_ids=ids, use_cache=False, logits_to_keep=1, output_attentions=True)
             finally:
-                model.set_attn_implementation("sdpa")
+                model.set_attn_implementation(before)
         else:
             wanted = Wanted(STATISTICS, pool=False, keep=False, norms=False)
             watch = Watch(model, wanted, mode=mode, on_layer=_drop)

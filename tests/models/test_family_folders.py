@@ -1,0 +1,54 @@
+"""Families from a folder: what the table calls supported loads and is captured, the rest is named.
+
+The referee is the eager attention of the model that was written into the folder.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import model_samples as samples
+import numpy as np
+import pytest
+import torch
+
+import attnscope
+from attnscope.capture.models import load
+from attnscope.capture.shrink import build
+from attnscope.capture.timing import forward
+from attnscope.errors import UnsupportedModelError
+
+IDS = torch.arange(3, 19)[None]
+
+
+def folder_of(family: str, folder: Path) -> tuple[Any, Path]:
+    """A small random model, and the folder it was written to."""
+    model = build(family)
+    model.save_pretrained(folder)
+    samples.fast(samples.byte_level()).save_pretrained(folder)
+    return model, folder
+
+
+@pytest.mark.parametrize(
+    ("family", "own"), [("gemma2", "eager"), ("gpt_oss", "eager"), ("qwen3", "sdpa")]
+)
+def test_with_sdpa_or_without(tmp_path: Path, family: str, own: str) -> None:
+    model, folder = folder_of(family, tmp_path / "m")
+    loaded = load(folder)
+    assert loaded.model.config._attn_implementation == own
+    with torch.no_grad():
+        weights = model(IDS, use_cache=False, output_attentions=True).attentions
+    trace = attnscope.capture(loaded.model, IDS)
+    for layer, expected in enumerate(weights):
+        # two float32 computations of scores up to 40, 32 products each: see tests/capture/models.py
+        np.testing.assert_allclose(trace.weights(layer, 1), expected[0, 1], atol=3e-5)
+    forward(loaded.model, IDS, "eager")  # what `bench` compares with
+    assert loaded.model.config._attn_implementation == own
+    assert load(folder, attn_implementation="eager").model.config._attn_implementation == "eager"
+
+
+def test_a_family_that_does_not_route_is_named_with_those_that_do(tmp_path: Path) -> None:
+    _, folder = folder_of("bloom", tmp_path / "m")
+    with pytest.raises(UnsupportedModelError, match=r"bloom: .*can be captured: .*llama"):
+        attnscope.capture(folder, "the the")
