@@ -142,6 +142,14 @@ def test_behind_the_server_the_server_answers(page: Any, course_address: str) ->
     page.locator("select[data-field=dtype]").select_option("int4")
     settled(page)
     check_shown(page, said(versus={"name": "gpt-oss-20b"}, kv_dtype="int4"))
+    page.locator(".more summary").click()
+    page.locator("input[data-field=window]").fill("1000")
+    page.locator("input[data-field=share]").fill("1/8")
+    page.locator("select[data-field=form]").select_option("fp32")
+    page.locator("select[data-field=device]").select_option("rtx4090")
+    settled(page)
+    asked = {"window": 1000, "share": "1/8", "dtype": "fp32", "device": "rtx4090"}
+    check_shown(page, said(versus={"name": "gpt-oss-20b"}, kv_dtype="int4", **asked))
     page.locator("input[data-field=batch]").fill("0")
     settled(page)
     assert page.locator(".error").inner_text() == chinese([said(batch=0)["error"]["sentence"]])[0]

@@ -123,7 +123,8 @@ PARTS = (
     ": it learned a vector", "x {", "per token", "per {", "once, after", "{, convolutions",
     "; float32 states", "; at most {", " after a prefill; then", " For a smaller cache",
     "; { slots", "; fp8 with scales",
-    "{ dense bf16", "{ full in {", "; { B of storage", " scale per 16", " scale per 32",
+    "{ dense bf16", "{ full in {", "{, window {", "; { B of storage", " scale per 16",
+    " scale per 32",
     # With a name or a list in front, all in WRONG or of a model above:
     "{ must be a whole number from 1 to", "the field { is missing{;", "{ must be bytes such as",
     "{ must be one of {, got {", "dtype must be one of", "{ must look like", "{ needs { too",

@@ -141,7 +141,8 @@ def with_share(model: Model, full: int, of: int, *, window: int | None = None) -
             return kinds.latent(layer.index, layer.heads.query, layer.latent, window=span)
         return kinds.attention(layer.index, layer.heads, window=span)
 
-    return _map(model, f"{full} full in {of}", change)
+    scheme = f"{full} full in {of}"
+    return _map(model, scheme if window is None else f"{scheme}, window {window:,}", change)
 
 
 def parse_share(share: str, argument: str = "share") -> tuple[int, int]:

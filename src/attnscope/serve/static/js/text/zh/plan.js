@@ -98,6 +98,7 @@ const STORES = [
 const SCHEMES = [
   ["as published", "发布时的样子"],
   ["MLA expanded", "MLA（展开）"],
+  ["{=model} as {#full} full in {#of}, window {#window}", "{model}，每 {of} 层 {full} 层全注意力，窗口 {window}"],
   ["{=model} as {#full} full in {#of}", "{model}，每 {of} 层 {full} 层全注意力"],
   ["{=model}, window {#window}", "{model}，窗口 {window}"],
 ];
