@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import unicodedata
 
 import numpy as np
 import pytest
@@ -63,6 +64,33 @@ def test_a_mixture_that_is_wanted_is_found() -> None:
     values = np.random.default_rng(1).standard_normal((5, 3))
     wanted = np.array([0.1, 0.2, 0.3, 0.4, 0.0]) @ values
     assert nearest_mixture(values, wanted) @ values == pytest.approx(wanted, abs=1e-12)
+
+
+def test_the_picture_puts_the_output_where_it_lies_between_its_ends() -> None:
+    found = run()
+    lines = found.picture().splitlines()
+    for c, line in enumerate(lines[1:5]):
+        low, at, high = found.low[c], found.output[c], found.high[c]
+        assert line.startswith(f"  o[{c}]")
+        track = line.split()[2]
+        assert len(track) == 21
+        assert set(track) == {"·", "o"}
+        assert track.index("o") == round(20 * (at - low) / (high - low))
+        assert [float(line.split()[n]) for n in (1, 3, 4)] == pytest.approx(
+            [low, high, at], abs=0.0051
+        )
+
+    def column(line: str) -> int:
+        """Where the percent sign stands on a screen that gives Chinese letters two columns."""
+        before = line[: line.index("%")]
+        return sum(1 + (unicodedata.east_asian_width(one) in "WF") for one in before)
+
+    shares = [line for line in lines[5:] if " %  " in line]
+    assert len(shares) == 3 * len(found.tokens)
+    assert len({column(line) for line in shares}) == 1
+    # One space at least between the longest token and its number.
+    assert all(line[2 + len(line.split()[0])] == " " for line in shares)
+    assert {line.split()[1] for line in shares} >= {f"{100 * one:.1f}" for one in found.weights}
 
 
 def test_bad_input_is_named() -> None:

@@ -69,3 +69,19 @@ def test_bad_input_is_named() -> None:
     ):
         with pytest.raises(ValueError, match=message):
             run(**wrong)
+
+
+def test_the_weights_that_move_are_those_that_fetch() -> None:
+    """Weights and plain output come two ways; they are of one causal attention."""
+    import torch
+
+    from attnscope.lessons.experiments import rotary
+    from attnscope.positions import Rope
+
+    x = torch.randn(3, 1, 1, 9, 8, generator=torch.Generator().manual_seed(2), dtype=torch.float64)
+    weights, outputs = rotary._attend(Rope.plain(8), x, 5)
+    assert torch.equal(weights, weights.tril())
+    assert torch.allclose(weights.sum(-1), torch.ones(9, dtype=torch.float64), rtol=1e-14)
+    torch.testing.assert_close(weights @ x[2, 0, 0], outputs[0][0, 0], rtol=1e-12, atol=1e-12)
+    assert weights[0, 0] == 1
+    assert 0 < weights[8, 0] < 1

@@ -139,6 +139,36 @@ def test_histograms_share_one_axis_and_hold_every_pair(found: Variance) -> None:
     assert np.all(np.abs(spread**2 - found.std[0] ** 2) < width**2 / 12 + 0.02 * found.std[0] ** 2)
 
 
+def test_the_drawn_histograms_are_densities_with_the_stated_spread(
+    found: Variance, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is drawn, read as a density: it holds (nearly) every pair, is centred, and as wide."""
+    drawn: list[variance.Panel] = []
+    monkeypatch.setattr(variance, "chart", lambda panels, **_: drawn.extend(panels) or "")
+    found.svg()
+    assert len(drawn) == 9
+    for number, panel in enumerate(drawn):
+        kind, place = int(number >= 3), number % 3
+        steps, normal = panel.lines
+        width = np.diff(steps.x)
+        share = steps.y[:-1] * width
+        assert steps.steps
+        assert share.sum() == pytest.approx(1, abs=2e-4)
+        middle = steps.x[:-1] + width / 2
+        mean = float((share * middle).sum())
+        assert abs(mean) < SURE * found.std[kind, place] / found.pairs**0.5 + 0.01 * width[0]
+        # Within a bin everything counts as its middle: that adds a twelfth of its square.
+        spread = float((share * (middle - mean) ** 2).sum()) - width[0] ** 2 / 12
+        assert spread**0.5 == pytest.approx(found.std[kind, place], rel=0.02)
+        assert normal.y.max() == pytest.approx(
+            1 / (found.std_predicted[kind, place] * math.sqrt(2 * math.pi)), rel=1e-6
+        )
+        assert f"d = {found.widths[place]}" in panel.title
+        assert f"{found.std[kind, place]:.2f}" in panel.title
+        assert panel.y_range is not None
+        assert steps.y.max() <= panel.y_range[1]
+
+
 def test_bad_input_is_named() -> None:
     for wrong, message in (
         ({"widths": ()}, r"widths: expected at least one, got none"),
