@@ -17,6 +17,7 @@ import attnscope
 from attnscope.capture.models import load
 from attnscope.capture.shrink import build
 from attnscope.capture.timing import forward
+from attnscope.cli.look import _most_heads
 from attnscope.errors import UnsupportedModelError
 
 IDS = torch.arange(3, 19)[None]
@@ -46,6 +47,20 @@ def test_with_sdpa_or_without(tmp_path: Path, family: str, own: str) -> None:
     forward(loaded.model, IDS, "eager")  # what `bench` compares with
     assert loaded.model.config._attn_implementation == own
     assert load(folder, attn_implementation="eager").model.config._attn_implementation == "eager"
+
+
+@pytest.mark.parametrize("family", ["gemma4_text", "dots3_note_text"])
+def test_layers_that_differ(tmp_path: Path, family: str) -> None:
+    """Their config has no one number of heads or width; the first layer's stand for the model."""
+    model, folder = folder_of(family, tmp_path / "m")
+    loaded = load(folder)
+    trace = attnscope.capture(loaded.model, IDS)
+    shapes = {(one.query_heads, one.kv_heads, one.head_width) for one in trace.layers}
+    assert len(shapes) > 1  # so there was something to mistake
+    first = trace.layers[0]
+    info = loaded.info
+    assert (info.query_heads, info.kv_heads) == (first.query_heads, first.kv_heads)
+    assert _most_heads(model.config) == max(one.query_heads for one in trace.layers)
 
 
 def test_a_family_that_does_not_route_is_named_with_those_that_do(tmp_path: Path) -> None:

@@ -113,7 +113,7 @@ def check_config(folder: Path, *, trust_remote_code: bool = False) -> Any:
     except Exception as error:  # config classes validate with exceptions of their own
         words = " ".join(str(error).split())
         raise ModelError(f"{folder / 'config.json'} cannot be read: {words}") from error
-    text = config.get_text_config(decoder=True)
+    text = first_layer(config)
     heads = getattr(text, "num_attention_heads", None)
     if not isinstance(heads, int) or heads <= 0 or not _has_heads(raw, text):
         raise UnsupportedModelError(
@@ -121,6 +121,16 @@ def check_config(folder: Path, *, trust_remote_code: bool = False) -> Any:
             "attention to look at."
         )
     return config
+
+
+def first_layer(config: Any) -> Any:
+    """The text part of a transformers config, as its first layer has it.
+
+    Where layers differ (heads of Gemma 4 are wider in full layers), a config has no answer of its
+    own, and says so by an exception.
+    """
+    text = config.get_text_config(decoder=True)
+    return text.per_layer_config[0] if getattr(text, "is_heterogeneous", False) else text
 
 
 def _has_heads(raw: dict[str, Any], text: Any) -> bool:

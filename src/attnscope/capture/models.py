@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from attnscope.capture import hub
-from attnscope.capture.checks import check_config, check_folder
+from attnscope.capture.checks import check_config, check_folder, first_layer
 from attnscope.capture.convert import Progress, quiet_transformers, silent
 from attnscope.capture.known import KNOWN
 from attnscope.capture.names import is_hub_id, unknown
@@ -257,9 +257,10 @@ def model_info(name: str, config: Any) -> ModelInfo:
 
     Args:
         name: what to call it.
-        config: a transformers config; of one with several parts, the text part counts.
+        config: a transformers config; of one with several parts, the text part counts, and where
+            layers differ, the first.
     """
-    text = config.get_text_config(decoder=True)
+    text = first_layer(config)
     heads = int(text.num_attention_heads)
     width = int(text.hidden_size)
     named = getattr(config, "architectures", None) or [str(text.model_type)]

@@ -253,10 +253,12 @@ def _most_heads(config: Any) -> int | None:
 
     A config may have one number for all layers, a list of them, or one for each kind of layer.
     """
-    fields = {name: value for name, value in config.to_dict().items() if "attention_heads" in name}
-    fields["heads"] = getattr(config, "num_attention_heads", None)  # wherever its own name is other
+    said = [value for name, value in config.to_dict().items() if "attention_heads" in name]
+    layers = config.per_layer_config if getattr(config, "is_heterogeneous", False) else [config]
+    # wherever its own name is other
+    said += [getattr(layer, "num_attention_heads", None) for layer in layers]
     found: list[int] = []
-    for value in fields.values():
+    for value in said:
         found += [one for one in (value if isinstance(value, list | tuple) else [value]) if one]
     return max(found, default=None)
 
