@@ -147,6 +147,21 @@ def test_a_row_that_does_not_sum_to_one_is_an_error(shift: float) -> None:
             call()
 
 
+@pytest.mark.parametrize("bias", ["full", "offset"])
+def test_what_hides_a_key_excuses_no_row(bias: str) -> None:
+    """Models add -1e9 where they hide a key; a row that is off stays an error beside it."""
+    case = Case(T=40, S=40, H=1, bias=bias)
+    arrays = truth(case).arrays
+    name = {"full": "bias", "offset": "bias_by_offset"}[bias]
+    arrays[name] = np.where(arrays[name] == -np.inf, np.float32(-1e9), arrays[name])
+    made = Trace.from_arrays(header(case), {0: arrays})
+    tiles.row(made, 0, 0, range(10, 20))
+    arrays["logsumexp"][0, 17] += 1e-2
+    made = Trace.from_arrays(header(case), {0: arrays})
+    with pytest.raises(TraceError, match="query 17 do not sum"):
+        tiles.row(made, 0, 0, range(10, 20))
+
+
 def test_large_scores_are_allowed_their_rounding() -> None:
     case = Case(T=60, S=60, H=1, D=8, scale=60.0)
     made, (found,) = trace(case)

@@ -250,13 +250,6 @@ class Head:
                 "damaged or was not captured exactly."
             )
 
-    def bias_size(self, rows: np.ndarray) -> float:
-        """The largest size of a finite bias of these rows; 0 where there is none."""
-        if not self.biased or not len(rows):
-            return 0.0
-        size = np.abs(self._bias(rows, slice(0, self.keys)))
-        return float(size[np.isfinite(size)].max(initial=0.0))
-
     def _bias(self, rows: np.ndarray, keys: slice) -> np.ndarray:
         """The bias of these rows and keys, [t, n]."""
         record = self.record

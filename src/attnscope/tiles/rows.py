@@ -330,6 +330,5 @@ def _room(view: Head, part: Part, lse: np.ndarray) -> np.ndarray:
     width, count = part.q.shape[1], part.reach.stop - part.reach.start
     size = np.linalg.norm(part.q.astype(np.float64), axis=1) * widest
     size *= view.record.info.softcap or 1.0
-    offset = view.bias_size(part.rows)
-    room = 2 * unit * ((width + 4) * size + 4 * (np.abs(lse) + offset) + count + 16)
+    room = 2 * unit * ((width + 4) * size + 4 * np.abs(lse) + count + 16)
     return np.minimum(room, 0.5)
