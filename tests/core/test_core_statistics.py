@@ -156,6 +156,18 @@ def test_rows(impl: str) -> None:
 
 
 @pytest.mark.parametrize("impl", IMPLS)
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16], ids=str)
+def test_statistics_are_float32_or_wider_and_places_are_whole(
+    impl: str, dtype: torch.dtype
+) -> None:
+    q, k, v = qkv(dtype=dtype)
+    ours = attend_by(impl, q, k, v, statistics="all")
+    wide = torch.float64 if dtype == torch.float64 else torch.float32
+    for name, value in ours.statistics.items():
+        assert value.dtype == (torch.int64 if name == "argmax" else wide), name
+
+
+@pytest.mark.parametrize("impl", IMPLS)
 def test_only_what_was_asked_for(impl: str) -> None:
     q, k, v = qkv()
     bare = attend_by(impl, q, k, v)

@@ -96,6 +96,27 @@ def test_the_kernel_is_run_no_more_than_asked() -> None:
         assert set(result.statistics) == set(names)
 
 
+def test_blocks_are_there_if_asked_for_and_only_then() -> None:
+    q, k, v = qkv(queries=5, keys=5)
+    for names in (["entropy"], ["sink_mass"], []):
+        assert from_kernel(torch_flash, q, k, v, statistics=names).blocks is None
+        blocks = from_kernel(torch_flash, q, k, v, statistics=names, blocks=2).blocks
+        assert blocks is not None
+        assert blocks.shape == (*q.shape[:3], 3)
+
+    def nothing(
+        q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, **_: object
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        return torch.zeros(*q.shape[:3], v.shape[-1]), torch.full(q.shape[:3], -torch.inf)
+
+    none = from_kernel(
+        nothing, q, k[:, :, :0], v[:, :, :0], causal=False, statistics=["entropy"], blocks=2
+    )
+    assert none.blocks is not None
+    assert none.blocks.shape == (*q.shape[:3], 0)
+    assert not none["entropy"].any()
+
+
 def test_any_kernel_will_do() -> None:
     """One written here in four lines, with values of another width than keys."""
 

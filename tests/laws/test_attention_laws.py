@@ -250,8 +250,8 @@ def test_merging_two_parts_is_reading_the_whole(
     for part in parts[1:]:
         merged = merge(merged, part)
     names = [name for name in STATISTICS if name != "received"]
-    expected = statistics_of(_moments(whole, logit, 0), names, dtype=torch.float64)
-    found = statistics_of(merged, names, dtype=torch.float64)
+    expected = statistics_of(_moments(whole, logit, 0), names)
+    found = statistics_of(merged, names)
     for name in names:
         close = 1e-7 if name == "jacobian_norm" else 1e-11
         torch.testing.assert_close(found[name], expected[name], rtol=1e-9, atol=close, msg=name)

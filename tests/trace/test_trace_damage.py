@@ -6,6 +6,7 @@ import os
 import time
 from pathlib import Path
 
+import numpy as np
 import pytest
 from trace_samples import Case, header, layer, rewrite, rewrite_layer, trace
 
@@ -103,6 +104,28 @@ def test_every_block_of_a_long_read_is_checked(tmp_path: Path) -> None:
         path.write_bytes(data)
         with pytest.raises(TraceError, match="the file is damaged"):
             open_trace(tmp_path / "t").layer(0).array("q")
+
+
+def test_a_read_of_some_rows_checks_their_blocks_and_no_others(tmp_path: Path) -> None:
+    case = Case(H=2, G=1, T=600, S=600, bias="full")
+    arrays, _ = layer(case)
+    Trace.from_arrays(header(case), {0: arrays}).save(tmp_path / "t")
+    path = tmp_path / "t" / "layers/000.safetensors"
+    entry = open_trace(tmp_path / "t").layer(0).arrays.entry("bias")
+    row_bytes = entry.nbytes // (2 * 600)
+    place = entry.offset + (600 + 400) * row_bytes + 7  # head 1, row 400
+    data = bytearray(path.read_bytes())
+    data[place] ^= 1
+    path.write_bytes(data)
+    opened = open_trace(tmp_path / "t").layer(0).arrays
+    apart = BLOCK // row_bytes + 2  # so many rows away is another block
+    for outer, rows in ((1, slice(0, 400 - apart)), (1, slice(400 + apart, 600)), (0, None)):
+        np.testing.assert_array_equal(
+            opened.read("bias", outer, rows), arrays["bias"][outer, rows or slice(None)]
+        )
+    for outer, rows in ((1, slice(400, 401)), (1, slice(390, 600)), (1, slice(0, 401)), (1, None)):
+        with pytest.raises(TraceError, match="the file is damaged"):
+            open_trace(tmp_path / "t").layer(0).arrays.read("bias", outer, rows)
 
 
 def test_a_newer_version_says_so(tmp_path: Path) -> None:

@@ -76,5 +76,5 @@ class Pool:
             self.cell,
             self.total.div_(rows).masked_fill_(hidden, torch.nan),
             self.most.masked_fill_(hidden, torch.nan),
-            self.place.masked_fill_(hidden, -1),
+            self.place,
         )

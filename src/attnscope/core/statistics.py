@@ -158,24 +158,16 @@ def _moved(part: Moments, reference: torch.Tensor) -> Moments:
     return replace(part, reference=reference, **changed)
 
 
-def statistics_of(
-    moments: Moments, names: Iterable[str], *, dtype: torch.dtype = torch.float32
-) -> dict[str, torch.Tensor]:
-    """The row statistics, by name, from the moments of whole rows.
+def statistics_of(moments: Moments, names: Iterable[str]) -> dict[str, torch.Tensor]:
+    """The row statistics, by name, from the moments of whole rows, in their dtype.
 
     Args:
         names: row statistics; `received` and other names that are none are left out.
-        dtype: of the results; `argmax` is int64.
 
     Rows that saw nothing give 0, and where zero would be a lie: argmax -1, max_logit -inf,
     logsumexp the sink logit or -inf, sink_mass the learned sink's share, which is 1.
     """
-    result = {}
-    for name in names:
-        if name in _FORMS:
-            value = _FORMS[name](moments)
-            result[name] = value if name == "argmax" else value.to(dtype)
-    return result
+    return {name: _FORMS[name](moments) for name in names if name in _FORMS}
 
 
 def _seen(moments: Moments, value: torch.Tensor) -> torch.Tensor:

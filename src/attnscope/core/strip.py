@@ -112,7 +112,7 @@ class Results:
         """Write the statistics of a band's rows; moments are [b, g, n, t]."""
         at = (part.batch, part.heads, band.rows)
         self.empty[at] = moments.empty.flatten(1, 2)
-        for name, value in statistics_of(moments, self.row_names, dtype=self.kept).items():
+        for name, value in statistics_of(moments, self.row_names).items():
             self.table[name][at] = value.flatten(1, 2)
 
     def attention(self) -> Attention:
