@@ -5,6 +5,8 @@ The referee is the eager attention of the model that was written into the folder
 
 from __future__ import annotations
 
+import datetime
+import random
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +16,7 @@ import pytest
 import torch
 
 import attnscope
+from attnscope.capture.interface import families
 from attnscope.capture.models import load
 from attnscope.capture.shrink import build
 from attnscope.capture.timing import forward
@@ -21,6 +24,13 @@ from attnscope.cli.look import _most_heads
 from attnscope.errors import UnsupportedModelError
 
 IDS = torch.arange(3, 19)[None]
+PARTS = {"emu3", "mllama"}  # saved alone, their text part is no family that transformers can load
+SUPPORTED = sorted(
+    name
+    for name, found in families().items()
+    if found["status"] == "supported" and name not in PARTS
+)
+SAMPLE = random.Random(datetime.date.today().toordinal()).sample(SUPPORTED, 4)
 
 
 def folder_of(family: str, folder: Path) -> tuple[Any, Path]:
@@ -61,6 +71,16 @@ def test_layers_that_differ(tmp_path: Path, family: str) -> None:
     info = loaded.info
     assert (info.query_heads, info.kv_heads) == (first.query_heads, first.kv_heads)
     assert _most_heads(model.config) == max(one.query_heads for one in trace.layers)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("family", SAMPLE)
+def test_a_sample_that_changes_with_the_date(tmp_path: Path, family: str) -> None:
+    """The sweep captures models that it builds; this is the way from a folder."""
+    _, folder = folder_of(family, tmp_path / "m")
+    loaded = load(folder)
+    assert loaded.info.query_heads > 0
+    assert not loaded.model.training
 
 
 def test_a_family_that_does_not_route_is_named_with_those_that_do(tmp_path: Path) -> None:
