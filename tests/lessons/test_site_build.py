@@ -288,6 +288,12 @@ def test_the_teaching_sentence_has_neither_norm_nor_gate_nor_a_table_behind_its_
     assert small["heads"] == ("5 × 4", 0)
     numbers = {name for name, (_, count) in small.items() if count}
     assert numbers == {"embeddings", "projections", "latent", "state"}
+    # Five tokens of six features; down to five numbers and up to four of k and four of v; a rate of
+    # forgetting and one of correcting for each of two heads, whose tables are 2 x 2.
+    assert small["embeddings"] == ("5 × 6", 5 * 6)
+    assert small["latent"] == ("5 × 5", 6 * 5 + 5 * (4 + 4))
+    assert small["state"] == ("2 × 2 × 2", 2 * 6 * 2)
+    assert small["choice"] == ("5 × 5", 0)
 
 
 @pytest.mark.parametrize("language", LANGUAGES)
