@@ -21,6 +21,10 @@ from own_truth import SHOWN, head_of
 import attnscope
 
 SECONDS = 90
+UNFOLD = (
+    "document.querySelectorAll('main details:not(.own-panel *)')"
+    ".forEach((one) => { one.open = true; })"
+)
 BOTH = pytest.mark.parametrize("language", ["en", "zh"])
 
 
@@ -54,6 +58,7 @@ def widget_of(page: Any, course: Course, language: str, slug: str, id: str) -> A
     """A widget with its panel open."""
     page.goto(f"{course.address}{language}/{slug}.html")
     page.wait_for_selector(".course.live")
+    page.evaluate(UNFOLD)
     widget = page.locator(f"#widget-{id}")
     widget.locator('[data-name="own"]').click()
     return widget
@@ -142,13 +147,15 @@ def test_a_typed_text_is_captured_and_shown(page: Any, course: Course, language:
     head = int(widget.locator('select[data-name="own.head"]').input_value())
     assert f"{layer}.{head}" in said
     truth = head_of(trace, layer, head)
-    row = min(len(trace.tokens), 64) - 1
+    row = int(widget.locator('select[data-name="own.row"]').input_value())
+    assert row == min(len(trace.tokens), 64) - 5
     widget.locator('button[data-choice="before"]').click()
     shown = numbers(widget, "weight", 12)
-    np.testing.assert_allclose(shown, truth.weights[row, row - 11 : row + 1], **SHOWN)
+    np.testing.assert_allclose(shown, truth.weights[row, row - 7 : row + 5], **SHOWN)
     # The next lesson offers it, and the list has it.
     page.goto(f"{course.address}{language}/05-whole.html")
     page.wait_for_selector(".course.live")
+    page.evaluate(UNFOLD)
     widget = page.locator("#widget-mixture")
     widget.locator('[data-name="own"]').click()
     widget.and_(page.locator(".of-own")).wait_for()

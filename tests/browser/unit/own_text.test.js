@@ -172,6 +172,8 @@ test("a window of tokens holds the one that asks, and the next hidden one is fou
   assert.deepEqual(windowOf(subject(3), 12), [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11]);
   assert.equal(windowOf(subject(14), 12)[11], 14);
   assert.equal(windowOf(subject(2), 40).length, 20);
+  assert.deepEqual(windowOf(subject(14), 6, 2), [11, 12, 13, 14, 15, 16]);
+  assert.deepEqual(windowOf(subject(19), 6, 2), [14, 15, 16, 17, 18, 19]);
   assert.equal(hiddenFrom(head, 4), 5);
   assert.equal(hiddenFrom(head, 19), null);
 });

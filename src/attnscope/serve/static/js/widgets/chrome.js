@@ -82,9 +82,9 @@ export function mountNotes(root, about, t) {
  * @param {HTMLElement} root
  */
 export function mountScrolling(root) {
-  const places = [...root.querySelectorAll(".scrolling, math[display=block], figure.code pre")];
   const look = () => {
-    for (const one of places) {
+    // Looked up each time: a widget that is mounted anew has new tables.
+    for (const one of root.querySelectorAll(".scrolling, math[display=block], figure.code pre")) {
       // A formula whose terms can be reached scrolls with them.
       if (one.scrollWidth > one.clientWidth && !one.querySelector("[tabindex]")) one.setAttribute("tabindex", "0");
       else one.removeAttribute("tabindex");

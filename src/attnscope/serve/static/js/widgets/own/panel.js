@@ -30,6 +30,7 @@ import { openText } from "./texts.js";
  */
 
 const FILE = "file";
+const AFTER = 4;
 
 /**
  * @param {{t: import("../parts.js").Say, source: import("./source.js").Source | null, needs: Needs, onSubject: (subject: Subject) => void}} about
@@ -41,6 +42,8 @@ export function ownPanel({ t, source, needs, onSubject }) {
   let control = null;
   /** @type {Choice | null} */
   let shown = null;
+  /** What is asked for, also while it is on its way: who changes two fields quickly gets both. @type {Partial<Choice>} */
+  let wanted = {};
   const fault = h("p", { class: "fault", role: "alert" });
   const select = (/** @type {string} */ name, /** @type {() => void} */ onchange) => h("select", { data: { name: `own.${name}` }, onchange });
   const fields = {
@@ -58,7 +61,7 @@ export function ownPanel({ t, source, needs, onSubject }) {
     const at = start.valueAsNumber - 1;
     if (from?.kind !== "trace" || !text?.starts || !Number.isInteger(at)) return;
     const held = Math.min(text.starts.count - 1, Math.max(text.starts.least, at));
-    open({ ...current(), from: { ...from, start: held }, row: MOST_TOKENS - 1 });
+    open({ ...wanted, from: { ...from, start: held }, row: MOST_TOKENS - 1 });
   } });
   const label = (/** @type {string} */ key, /** @type {HTMLElement} */ field) => h("label", null, h("span", null, t(key)), field);
   const labels = {
@@ -76,18 +79,15 @@ export function ownPanel({ t, source, needs, onSubject }) {
     open({ from: { kind: "trace", id: entry.id, start: 0 } });
   }) : null;
 
-  /** @returns {Partial<Choice>} */
-  function current() {
-    return choice() ?? {};
-  }
   /** @param {Partial<Choice>} change */
   function again(change) {
-    if (text) open({ ...current(), ...change, from: text.from });
+    if (text) open({ ...wanted, ...change, from: text.from });
   }
   /** @param {Partial<Choice> & {from: Choice["from"]}} want */
   async function open(want) {
     control?.abort();
     const mine = (control = new AbortController());
+    wanted = want;
     try {
       const found = sameText(text, want.from) ? /** @type {Text} */ (text) : await openText(want.from, source);
       const at = headOf(found, want.layer, want.head);
@@ -97,16 +97,19 @@ export function ownPanel({ t, source, needs, onSubject }) {
       const [head] = handout.heads;
       const rows = rowsOf(head, needs);
       if (!rows.length) throw new HandoutError(needs.hides ? "own.fault.hides" : "own.fault.no_row", { least: needs.least ?? 1 });
-      const row = rows.includes(want.row ?? -1) ? /** @type {number} */ (want.row) : rows[rows.length - 1];
+      // Where something must be hidden, a few tokens stand behind the one that asks.
+      const row = rows.includes(want.row ?? -1) ? Number(want.row) : rows[Math.max(0, rows.length - (needs.hides ? AFTER : 1))];
       text = found;
       fault.textContent = "";
       shown = { from: found.from, model: found.model, ...at, other, row };
+      wanted = shown;
       choose(shown);
       show(handout, { at, other, rows, row });
       onSubject({ handout, head, other: needs.two ? handout.heads[1] ?? head : head, row });
     } catch (error) {
       if (isAbort(error) || mine.signal.aborted) return;
       fault.textContent = sentence(error, t);
+      wanted = shown ?? {};
       if (error instanceof SourceError && error.status === 404) forget();
     }
   }

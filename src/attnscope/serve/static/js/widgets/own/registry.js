@@ -51,7 +51,7 @@ const OWN = {
   temperature: { mount: temperature, needs: ROW },
   jacobian: { mount: jacobian, needs: { row: true, least: 2 } },
   growth: { mount: growth, needs: ROW },
-  weights: { mount: weights, needs: ROW },
+  weights: { mount: weights, needs: { row: true, hides: true } },
   hide: { mount: hide, needs: { row: true, hides: true } },
   mixture: { mount: mixture, needs: ROW },
   mix: { mount: mix, needs: { row: true, least: 3 } },

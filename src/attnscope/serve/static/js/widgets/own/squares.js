@@ -26,6 +26,7 @@ import { numbered, rowOf, windowOf } from "./subject.js";
 
 const WINDOW = 12;
 const NAMES = 8;
+const LATER = 4; // tokens that the mask hides
 
 /** @param {Say} t @param {Mask} first @param {(mask: Mask) => void} onMask */
 function maskSwitch(t, first, onMask) {
@@ -50,7 +51,7 @@ const mounted = (place) => ({ dispose: () => fill(place) });
 export const weights = (place, options, subject, t) => {
   const { handout, row } = subject;
   const heads = subject.other === subject.head ? [subject.head] : [subject.head, subject.other];
-  const keys = windowOf(subject, WINDOW);
+  const keys = windowOf(subject, WINDOW, heads.length > 1 ? 0 : LATER);
   const labels = [...keys.map((key) => numbered(handout, key)), t("own.elsewhere")];
   const columns = heads.map((head, at) => {
     const prefix = at ? "other." : "";

@@ -57,14 +57,15 @@ export function numbered(handout, at) {
 }
 
 /**
- * The tokens of a window of so many that holds a row and, where there are some, a few after it.
+ * The tokens of a window of so many that holds a row and, where there are some, so many after it.
  * @param {Subject} subject
  * @param {number} most
+ * @param {number} [after]
  * @returns {number[]}
  */
-export function windowOf({ handout, row }, most) {
+export function windowOf({ handout, row }, most, after = 0) {
   const n = handout.names.length;
-  const first = Math.max(0, Math.min(row - most + 1, n - most));
+  const first = Math.max(0, Math.min(row + after - most + 1, n - most));
   return Array.from({ length: Math.min(most, n) }, (_, at) => first + at);
 }
 
