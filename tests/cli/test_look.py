@@ -107,12 +107,13 @@ def test_the_last_lines_can_be_done_as_they_stand(
 def test_options_reach_the_run(
     run: Callable[..., Any], asked: list[dict[str, Any]], tmp_path: Path
 ) -> None:
-    run("look", "hi", "-m", "gemma3", "--layer", "1", "--head", "0", "--query", "-2",
+    shown = run("look", "hi", "-m", "gemma3", "--layer", "1", "--head", "0", "--query", "-2",
         "--save", str(tmp_path / "new"), "--handout", str(tmp_path / "new.json"))  # fmt: skip
     assert asked == [
         {"text": "hi", "model": "gemma3", "layer": 1, "head": 0, "query": -2,
          "places": (tmp_path / "new", tmp_path / "new.json")}
     ]  # fmt: skip
+    assert "new.json: written; a page of the course opens it." in shown.err
 
 
 def test_text_comes_from_a_file(

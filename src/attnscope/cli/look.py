@@ -110,6 +110,8 @@ def look(
     report = run(
         given, model=model, layer=layer, head=head, query=query, places=Places(save, handout)
     )
+    if handout is not None:
+        typer.echo(f"{handout}: written; a page of the course opens it.", err=True)
     if as_json:
         from attnscope.cli.report import to_json
 
