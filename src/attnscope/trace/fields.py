@@ -85,5 +85,5 @@ def short(value: Any) -> str:
         return f"a {type(value).__name__} of {len(value)}"
     if isinstance(value, int) and not isinstance(value, bool) and value.bit_length() > 128:
         return f"a number of {value.bit_length()} bits"
-    said = ascii(value[:61] if isinstance(value, str) else value)
+    said = ascii(value[:63] if isinstance(value, str) else value)
     return said if len(said) <= 64 else said[:60] + "…"
