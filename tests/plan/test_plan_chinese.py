@@ -175,3 +175,7 @@ def test_english_that_is_left_is_noticed() -> None:
     assert left(["a sentence that nobody has translated"])
     assert left(["c.json: a field is odd."])
     assert chinese(["keys"]) == ["K"]
+    said = ["layers 3, 7, ..., 63 (16 layers): full, prefill, exact", "layers 0-2, 5: mla, latent"]
+    assert chinese(said) == [
+        "第 3, 7, ..., 63 层（共 16 层）：全注意力，预填充，精确", "第 0-2, 5 层：MLA，潜向量",
+    ]  # fmt: skip

@@ -126,6 +126,7 @@ const FORMULAS = [
   ["layers as transformers holds them, T = {#tokens}, bf16", "各层按 transformers 的存法，T = {tokens}，bf16"],
   ["{#count} parameters in {=format}", "{count} 个参数，{format}"],
   ["as given", "你给的"],
+  ["layers {=list} ({#count} layers): {kind}, {what}", "第 {list} 层（共 {count} 层）：{kind}，{what}"],
   ["layers {layers}: {kind}, {what}", "第 {layers} 层：{kind}，{what}"],
   ["{=list} ({#count} layers)", "{list}（共 {count} 层）"],
   ["prefill, exact", "预填充，精确"],
