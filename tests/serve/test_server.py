@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import csv
 import io
 import json
@@ -21,6 +22,7 @@ from serve_samples import HEADS, SECONDS, TOKENS, Client, make_trace, running, s
 
 from attnscope import tiles
 from attnscope.serve.captures import MOST_TEXT
+from attnscope.serve.run import bind
 from attnscope.trace import Trace
 
 ROOM = 1e-6
@@ -342,6 +344,30 @@ def test_the_port_is_this_machines_own_alone(client: Client) -> None:
         with socket.socket(family) as probe:
             probe.settimeout(2)
             assert probe.connect_ex((address, client.port)) != 0
+
+
+def test_no_answer_waits_for_a_delayed_ack() -> None:
+    """Sockets of the server send at once: with Nagle's algorithm every other answer took 40 ms."""
+
+    async def accepted() -> int:
+        found: asyncio.Future[int] = asyncio.get_running_loop().create_future()
+
+        class Ear(asyncio.Protocol):
+            def connection_made(self, transport: Any) -> None:
+                taken = transport.get_extra_info("socket")
+                found.set_result(taken.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY))
+                transport.close()
+
+        listening = bind(0)
+        port = listening.getsockname()[1]
+        server = await asyncio.get_running_loop().create_server(Ear, sock=listening)
+        _, writer = await asyncio.open_connection("127.0.0.1", port)
+        writer.close()
+        answer = await found
+        server.close()
+        return answer
+
+    assert asyncio.run(accepted()) != 0
 
 
 def test_the_secret_is_new_each_time(folder: Path) -> None:

@@ -241,7 +241,8 @@ def stored_as_64(array: np.ndarray) -> np.ndarray:
 def small(tile: int = 8, stored: int = 16, rows: int = 8, columns: int = 16) -> Iterator[None]:
     """Small tiles and small blocks."""
     sizes = {
-        "grid.TILE": tile, "source.TILE": tile, "tracks.TILE": tile, "grid.STORED_CELLS": stored,
+        "grid.TILE": tile, "source.TILE": tile, "tracks.TILE": tile, "ahead.TILE": tile,
+        "grid.STORED_CELLS": stored,
         "strips.ROWS": rows, "strips.COLUMNS": columns, "rows.ROWS": rows, "rows.KEYS": columns,
         "compare.HEIGHT": rows, "compare.WIDTH": 5, "uniform._ELEMENTS": 32,
         "uniform._PAIRS": 64, "head._BAND": 64, "compare.SAMPLED": 5,

@@ -133,7 +133,7 @@ def _tiles(tiles: Tiles, given: Query, check: Check | None) -> Answer:
         _check_head(known, head)
 
     def part(x: int, y: int) -> Part:
-        return lambda: records.encode(tiles.tile(layer, head, measure, level, x, y))
+        return lambda: records.encode(tiles.tile(layer, head, measure, level, x, y, check=check))
 
     return Answer(BYTES, [part(x, y) for x, y in at])
 
@@ -208,7 +208,7 @@ def _similar(tiles: Tiles, given: Query, check: Check | None) -> Answer:
 def _expected(tiles: Tiles, given: Query, check: Check | None) -> Answer:
     layer, head = _head(given)
     given.done()
-    found = tiles.expected(layer, head)
+    found = tiles.expected(layer, head, check=check)
     density = [value if isfinite(value) else None for value in found.density.tolist()]
     return to_json({"cell": found.cell, "density": density})
 

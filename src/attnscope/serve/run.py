@@ -85,7 +85,9 @@ def bind(port: int) -> socket.socket:
     Raises:
         AttnscopeError: another program has the port, or it may not be used.
     """
-    listening = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+    # The protocol is named, or asyncio would not see that this is TCP and leave Nagle's algorithm
+    # on: an answer whose last piece is small would then wait 40 ms for the reader's delayed ACK.
+    listening = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     if os.name == "posix":  # elsewhere it would let two servers share a port
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:

@@ -2,26 +2,27 @@
 
 The idea: the pure functions say what an answer is; this gives the same answers faster. Tiles stay
 in a cache of bounded size, half of it for those that cost a pass over a whole map; two threads
-share the strips of a tile; and while nobody asks, the dearest levels of the head that was seen last
-are made ahead, and then the map of what arrived there, which no capture keeps: a long head's first
-one is a pass of seconds.
+share the strips of a tile; and while nobody asks, the tiles are made that a reader of this place is
+likely to want next (ahead.py).
 
 Not here: the answers (tiling.py, tracks.py, rows.py, compare.py), HTTP (serve).
 """
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from types import TracebackType
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 import numpy as np
 
 from attnscope.errors import TraceError
 from attnscope.tiles import about, compare, handouts, rows, tiling, tokens, tracks
+from attnscope.tiles.ahead import Focus, Key, plan
 from attnscope.tiles.cache import Lru, Turns
 from attnscope.tiles.grid import TILE, head_of
 from attnscope.tiles.head import Head
@@ -31,23 +32,12 @@ from attnscope.tiles.source import Source
 from attnscope.tiles.strips import Check, Scratch, Workshop
 from attnscope.trace import Trace
 
-CACHE_BYTES: Final = 64 << 20
+CACHE_BYTES: Final = 96 << 20
 _TILE_BYTES: Final = 12 * TILE * TILE
 _HEAD_BYTES: Final = 8 << 20
 _ANSWER_BYTES: Final = 1 << 20
-_WORTH: Final = 1e9
-"""FLOPs of a tile, some 10 ms, from which on it is made ahead."""
-
-
-class _Key(NamedTuple):
-    """One tile."""
-
-    layer: int
-    head: int
-    measure: str
-    level: int
-    x: int
-    y: int
+_LOOKED_AT: Final = 16
+"""Tiles asked for last, whose middle is where the reader is."""
 
 
 class Tiles:
@@ -67,7 +57,9 @@ class Tiles:
         if cache_bytes < 0:
             raise ValueError(f"cache_bytes: expected at least 0, got {cache_bytes}")
         self.trace = trace
-        self._dear, self._plain = Lru(cache_bytes // 2), Lru(cache_bytes - cache_bytes // 2)
+        half = cache_bytes // 2
+        self._caches = {"dear": Lru(half), "plain": Lru(cache_bytes - half)}
+        self._asked: deque[Key] = deque(maxlen=_LOOKED_AT)
         self._answers, self._heads = Lru(_ANSWER_BYTES), Lru(_HEAD_BYTES)
         self._turns, self._scratch = Turns(), Scratch()
         self._helper: ThreadPoolExecutor | None = ThreadPoolExecutor(
@@ -97,11 +89,12 @@ class Tiles:
         if isinstance(asked, tiling.Tile):
             return asked
         place = asked.place
-        key = _Key(asked.record.info.index, asked.head, measure, place.level, place.x, place.y)
+        key = Key(asked.record.info.index, asked.head, measure, place.level, place.x, place.y)
         with self._request():
             found = self._planes(key, Workshop(self._scratch, self._helper, check))
         if self._ahead is not None:
-            self._ahead.want(key)
+            self._asked.append(key)
+            self._ahead.want(Focus.of(list(self._asked)))
         return tiling.as_tile(place, found)
 
     def track(self, layer: int, head: int, name: str, level: int, x: int) -> tracks.TrackTile:
@@ -202,7 +195,7 @@ class Tiles:
     @property
     def bytes(self) -> int:
         """What the caches hold."""
-        caches = self._dear, self._plain, self._answers, self._heads
+        caches = *self._caches.values(), self._answers, self._heads
         return sum(cache.bytes for cache in caches)
 
     def _request(self) -> AbstractContextManager[None]:
@@ -236,7 +229,7 @@ class Tiles:
         self._heads.put((layer, head), made, 12 * made.queries)  # after_sink and sight
         return made
 
-    def _planes(self, key: _Key, shop: Workshop) -> Triple | None:
+    def _planes(self, key: Key, shop: Workshop) -> Triple | None:
         """A tile's planes, kept or made."""
 
         def lookup(measure: str, level: int, x: int, y: int) -> Triple | None:
@@ -246,7 +239,7 @@ class Tiles:
         place = source.grid.place(key.level, key.x, key.y)
         if source.reads(key.measure, key.level):
             return source.planes(key.measure, place, shop)
-        cache = self._dear if source.dear(key.measure, key.level) else self._plain
+        cache = self._caches["dear" if source.dear(key.measure, key.level) else "plain"]
         kept = cache.get(key)
         if kept is not None:
             return kept[0]
@@ -262,43 +255,14 @@ class Tiles:
             cache.put(key, made, size)
             return made
 
-    def _steps(self, want: _Key) -> Iterator[Callable[[Check], None]]:
-        """The tiles to make ahead, the nearest first, while they are not there."""
-        source = Source(self._head(want.layer, want.head))
-        base = source.base(want.measure)
-        plan = [(want.measure, base)] if source.dear(want.measure, base) else []
-        plan += [(want.measure, base - 1)] if base > 0 else []
-        if want.measure == "uniform":
-            return
-        arrived = want.measure.startswith("weight") and source.record.has("value_norms")
-        if arrived and not source.dear(want.measure, base):  # else both would not fit
-            plan.append(("arrived", source.base("arrived")))
-        for measure, level in plan:
-            flops = 2.0 * (TILE << level) ** 2 * source.record.info.head_width
-            if flops < _WORTH:
-                continue
-            cache = self._dear if source.dear(measure, level) else self._plain
-            near = self._near(source, want, level, cache.limit * 3 // 4 // _TILE_BYTES)
-            for key in (one._replace(measure=measure) for one in near):
-                if cache.get(key) is None:
-                    yield partial(self._make, key)
+    def _steps(self, want: Focus) -> Iterator[Callable[[Check], None]]:
+        """The tiles to make ahead that are not there."""
+        source = Source(self._head(want.key.layer, want.key.head))
+        room = {name: cache.limit * 3 // 4 // _TILE_BYTES for name, cache in self._caches.items()}
+        for key in plan(source, want, dear=room["dear"], plain=room["plain"]):
+            name = "dear" if source.dear(key.measure, key.level) else "plain"
+            if self._caches[name].get(key) is None:
+                yield partial(self._make, key)
 
-    def _make(self, key: _Key, check: Check) -> None:
-        self._planes(key, Workshop(self._scratch, None, check))
-
-    def _near(self, source: Source, want: _Key, level: int, count: int) -> list[_Key]:
-        """The tiles of a level that show something, by their distance from what was asked for."""
-        factor = 2.0 ** (want.level - level)
-        y0, x0 = (want.y + 0.5) * factor - 0.5, (want.x + 0.5) * factor - 0.5
-        high, wide = source.grid.tiles(level)
-        if high * wide > 1 << 16:  # only a text of a million tokens has as many
-            return []
-        places = [(y, x) for y in range(high) for x in range(wide)]
-        places.sort(key=lambda at: (at[0] - y0) ** 2 + (at[1] - x0) ** 2)
-        found: list[_Key] = []
-        for y, x in places:
-            if len(found) == count:
-                break
-            if source.in_sight(source.grid.place(level, x, y)):
-                found.append(want._replace(level=level, x=x, y=y))
-        return found
+    def _make(self, key: Key, check: Check) -> None:
+        self._planes(key, Workshop(self._scratch, self._helper, check))

@@ -16,8 +16,8 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import Final, Generic, TypeVar
 
-REST: Final = 0.05
-"""Seconds without a request before work ahead begins."""
+REST: Final = 0.12
+"""Seconds without a request before work ahead begins; a wheel's notches come twice as fast."""
 
 Want = TypeVar("Want")
 

@@ -147,19 +147,24 @@ class Source:
         shape = rows.stop - rows.start, columns.stop - columns.start
         mean = np.full(shape, np.nan, np.float32)
         most, argmax = mean.copy(), np.full(shape, -1, np.int32)
-        seen = False
-        for y in range(2 * place.y, -(-rows.stop // TILE)):
-            for x in range(2 * place.x, -(-columns.stop // TILE)):
-                part = self._other(measure, level, x, y, shop)
-                if part is None:
-                    continue
-                top, left = y * TILE - rows.start, x * TILE - columns.start
-                at = (
-                    slice(top, top + part[0].shape[0]),
-                    slice(left, left + part[0].shape[1]),
-                )
-                mean[at], most[at], argmax[at] = part
-                seen = True
+        below = [
+            (y, x)
+            for y in range(2 * place.y, -(-rows.stop // TILE))
+            for x in range(2 * place.x, -(-columns.stop // TILE))
+        ]
+        seen: list[tuple[int, int]] = []
+
+        def fill(one: tuple[int, int]) -> None:
+            y, x = one
+            part = self._other(measure, level, x, y, shop)
+            if part is None:
+                return
+            top, left = y * TILE - rows.start, x * TILE - columns.start
+            at = slice(top, top + part[0].shape[0]), slice(left, left + part[0].shape[1])
+            mean[at], most[at], argmax[at] = part
+            seen.append(one)
+
+        shop.share(below, fill)  # most of a first look at a head is to verify what is read
         if not seen:
             return None
         start = np.arange(rows.start, rows.stop) << level

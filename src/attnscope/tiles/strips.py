@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import Executor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, TypeVar
 
 import numpy as np
 
@@ -29,6 +29,7 @@ ROWS: Final = 256
 COLUMNS: Final = 1024
 """A block of float32 log-weights is 1 MiB: it stays in the second-level cache."""
 
+Job = TypeVar("Job")
 Check = Callable[[], None]
 """Called between strips; what it raises ends the work."""
 
@@ -121,23 +122,31 @@ class Workshop:
         return Workshop(Scratch())
 
     def run(self, jobs: list[slice], work: Callable[[slice, np.ndarray], None]) -> None:
+        """Do all jobs, each once and with a buffer; an error in one ends all."""
+
+        def one(job: slice) -> None:
+            with self.scratch.buffer() as buffer:
+                work(job, buffer)
+
+        self.share(jobs, one)
+
+    def share(self, jobs: list[Job], work: Callable[[Job], None]) -> None:
         """Do all jobs, each once; an error in one ends all."""
         waiting, lock, failed = iter(jobs), threading.Lock(), threading.Event()
 
         def take(check: Check | None) -> None:
-            with self.scratch.buffer() as buffer:
-                while not failed.is_set():
-                    if check is not None:
-                        check()
-                    with lock:
-                        job = next(waiting, None)
-                    if job is None:
-                        return
-                    try:
-                        work(job, buffer)
-                    except BaseException:
-                        failed.set()
-                        raise
+            while not failed.is_set():
+                if check is not None:
+                    check()
+                with lock:
+                    job = next(waiting, None)
+                if job is None:
+                    return
+                try:
+                    work(job)
+                except BaseException:
+                    failed.set()
+                    raise
 
         other = None
         if self.helpers is not None and len(jobs) > 1:

@@ -73,13 +73,121 @@ test("one frame's tiles are one request for each head, measure and level", async
   assert.deepEqual(Object.fromEntries(server.asked[1].searchParams), { layer: "1", head: "2", measure: "weight", level: "3", at: "0.0" });
 });
 
-test("more tiles than a request may hold are several requests", async () => {
+test("more tiles than a moment's worth are several requests, the first asked first, two at once", async () => {
   const { server, frame, source } = setUp();
+  /** @type {() => void} */
+  let free = () => {};
+  server.state.hold = new Promise((resolve) => (free = () => resolve()));
   const at = Array.from({ length: 130 }, (_, i) => /** @type {[number, number]} */ ([i, 0]));
   const tiles = source.tiles(want(0, at));
   frame.pass();
+  assert.deepEqual(server.asked.map((url) => url.searchParams.get("at")), ["0.0,1.0,2.0,3.0", "4.0,5.0,6.0,7.0"]);
+  free();
   assert.deepEqual((await tiles).map(({ mean }) => mean?.[0]), at.map(([x]) => x));
-  assert.deepEqual(server.asked.map((url) => url.searchParams.get("at")?.split(",").length), [64, 64, 2]);
+  const sizes = server.asked.map((url) => url.searchParams.get("at")?.split(",").length ?? 0);
+  assert.equal(sizes.reduce((a, b) => a + b), 130);
+  assert.ok(Math.max(...sizes) <= 64);
+});
+
+/** A batcher whose requests a test answers, and its clock. */
+function slow() {
+  /** @type {{items: string[], group: string, answer: () => void, signal: AbortSignal}[]} */
+  const sent = [];
+  const clock = { now: 0 };
+  /** @type {Batcher<string>} */
+  const batcher = new Batcher({
+    ...{ limit: 8, most: 2, schedule: () => {}, now: () => clock.now },
+    send: (group, items, signal, deliver) =>
+      new Promise((resolve, reject) => {
+        signal.addEventListener("abort", () => reject(signal.reason));
+        sent.push({ group, items, signal, answer: () => (items.forEach((item, place) => deliver(place, item)), resolve()) });
+      }),
+  });
+  return { batcher, sent, clock, ask: (/** @type {string} */ group, /** @type {number} */ count, /** @type {AbortSignal} */ signal) =>
+    Promise.all(Array.from({ length: count }, (_, i) => batcher.ask(group, `${i}`, signal))) };
+}
+
+/** Lets all that is settled be noticed. */
+const noticed = () => new Promise((resolve) => setTimeout(resolve, 0));
+
+test("a request is as long as a moment, as those before it teach", async () => {
+  const { batcher, sent, clock } = slow();
+  const take = async (/** @type {string} */ group, /** @type {number} */ ms) => {
+    const first = sent.length;
+    const asked = Array.from({ length: 30 }, (_, i) => batcher.ask(group, `${i}`));
+    batcher.flush();
+    for (let at = first; at < sent.length; at++) {
+      clock.now += ms;
+      sent[at].answer();
+      await noticed();
+    }
+    await Promise.all(asked);
+  };
+  await take("quick", 1);
+  await take("slow", 100);
+  const longest = (/** @type {string} */ group) => sent.filter((one) => one.group === group).map(({ items }) => items.length);
+  assert.ok(Math.max(...longest("quick").slice(1)) > 4, `${longest("quick")}`);
+  assert.equal(Math.min(...longest("slow").slice(2)), 1, `${longest("slow")}`);
+  assert.ok(Math.max(...longest("quick"), ...longest("slow")) <= 8);
+});
+
+test("what waits for a free request is taken back for nothing, and what came later takes its turn", async () => {
+  const { batcher, sent, ask } = slow();
+  const [seen, gone, next] = [new AbortController(), new AbortController(), new AbortController()];
+  const first = ask("a", 2, seen.signal);
+  batcher.flush();
+  const lost = ask("b", 2, gone.signal).catch((error) => error);
+  const more = ask("a", 5, seen.signal);
+  const late = ask("c", 3, next.signal);
+  batcher.flush();
+  assert.deepEqual(sent.map(({ group, items }) => [group, items.length]), [["a", 2], ["b", 2]]);
+  const other = ask("d", 2, gone.signal).catch((error) => error);
+  batcher.flush();
+  gone.abort();
+  for (const one of [lost, other]) assert.ok(isAbort(await one));
+  await noticed();
+  assert.deepEqual(sent.slice(2).map(({ group, items }) => [group, items]), [["a", ["2", "3", "4"]]]);
+  for (const at of [0, 2, 3]) {
+    sent[at].answer();
+    await noticed();
+  }
+  assert.deepEqual(await first, ["0", "1"]);
+  assert.deepEqual(await more, ["0", "1", "2", "3", "4"]);
+  assert.deepEqual(await late, ["0", "1", "2"]);
+  assert.deepEqual(sent.map(({ group }) => group), ["a", "b", "a", "c"], "d was never sent");
+});
+
+test("what one head's tiles take is known of the next head's", async () => {
+  const { server, frame, source } = setUp();
+  const many = Array.from({ length: 40 }, (_, i) => /** @type {[number, number]} */ ([i, 0]));
+  const first = source.tiles(want(0, many));
+  frame.pass();
+  await first;
+  const before = server.asked.length;
+  const next = source.tiles({ ...want(0, many), head: 3 });
+  frame.pass();
+  assert.ok((server.asked[before].searchParams.get("at")?.split(",").length ?? 0) > 4, "these take no time at all");
+  await next;
+  const other = source.tiles(want(1, many));
+  frame.pass();
+  assert.equal(server.asked.at(-1)?.searchParams.get("at")?.split(",").length, 4, "another level is another matter");
+  await other;
+});
+
+test("a request that is cut off or fails makes room for the next", async () => {
+  const { batcher, sent, ask } = slow();
+  const stop = new AbortController();
+  const lost = [ask("a", 1, stop.signal), ask("b", 1, stop.signal)].map((one) => one.catch((error) => error));
+  const stay = ask("c", 1, new AbortController().signal);
+  batcher.flush();
+  assert.deepEqual(sent.map(({ group }) => group), ["a", "b"]);
+  stop.abort();
+  for (const one of lost) assert.ok(isAbort(await one));
+  await noticed();
+  assert.deepEqual(sent.map(({ group }) => group), ["a", "b", "c"]);
+  sent[2].answer();
+  assert.deepEqual(await stay, ["0"]);
+  assert.equal(batcher.running, 0);
 });
 
 test("what is known is not asked again, until its bytes are needed for others", async () => {

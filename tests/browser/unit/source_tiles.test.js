@@ -77,7 +77,7 @@ function setUp(more = {}) {
   const events = { arrived: 0, errors: /** @type {unknown[]} */ ([]) };
   const layer = layerOf({ queries: 600, keys: 600, levels: 3 });
   const set = new TileSet({
-    ...{ source, of: { trace: "fake", layer: 0, head: 1 }, measure: "weight", layer, now: () => 0 },
+    ...{ source, of: { trace: "fake", layer: 0, head: 1 }, measure: "weight", layer, now: () => 0, stillMs: 0 },
     ...{ onArrive: () => (events.arrived += 1), onError: (/** @type {unknown} */ error) => events.errors.push(error) },
   });
   const all = () => source.asked.flatMap(({ level, at }) => at.map(([x, y]) => `${level}/${x}/${y}`));
@@ -127,6 +127,36 @@ test("neighbours are fetched only once all that is seen is here", async () => {
   assert.ok(set.get({ level: 1, x: 0, y: 0 }), "the parent, for zooming out");
   const asked = all();
   assert.equal(new Set(asked).size, asked.length, "nothing is asked twice");
+});
+
+test("while the view moves no neighbour is fetched, and then without being asked again", async () => {
+  const source = createFakeSource({ tokens: 600 });
+  const layer = layerOf({ queries: 600, keys: 600, levels: 3 });
+  const of = { trace: "fake", layer: 0, head: 1 };
+  const set = new TileSet({ source, of, measure: "weight", layer, onArrive: () => {}, onError: (error) => assert.fail(String(error)), stillMs: 30 });
+  const neighbour = () => source.asked.some(({ level, at }) => level === 0 && at.some(([x, y]) => x === 0 && y === 1));
+  for (let step = 0; step < 8; step++) {
+    set.want(0, { x: step, y: step, width: 100, height: 100 });
+    await new Promise((resolve) => setTimeout(resolve, 10));
+    assert.equal(neighbour(), false, `${step}`);
+  }
+  await new Promise((resolve) => setTimeout(resolve, 120));
+  assert.equal(neighbour(), true);
+  set.close();
+});
+
+test("what is seen is not kept waiting by what is fetched ahead", async () => {
+  const { source, set } = setUp({ delay: 20 });
+  set.want(0, corner);
+  await new Promise((resolve) => setTimeout(resolve, 60));
+  set.want(0, corner);
+  assert.ok([...set.asked.values()].some(({ early }) => early));
+  const early = [...set.asked].filter(([, { early }]) => early).map(([, { stop }]) => stop.signal);
+  set.want(0, { x: 300, y: 300, width: 100, height: 100 });
+  assert.ok(early.length > 1);
+  assert.equal(early.filter((signal) => !signal.aborted).length, 1, "all but the one that is seen now");
+  assert.equal(set.asked.get("0/1/1")?.early, false);
+  assert.equal(source.asked.filter(({ level, at }) => level === 0 && at.some(([x, y]) => x === 1 && y === 1)).length, 1);
 });
 
 test("what is fetched ahead is not let go by the frames in between", async () => {

@@ -3,8 +3,11 @@
  * Joins single questions of one frame into few requests, and forgets those nobody waits for.
  *
  * The idea: panning asks for dozens of tiles in one frame; they go out as one request per group. The
- * same item asked for twice is fetched once. Who aborts leaves; an item that nobody waits for is not
- * sent, and a request whose items have all been left is aborted on the wire.
+ * same item asked for twice is fetched once. Only so many requests are under way: what waits meanwhile
+ * can still be taken back for nothing, and the server is never behind with what is no longer seen. A
+ * request is as long as it takes a moment: how many items that are is learned from those before. Who
+ * aborts leaves; an item that nobody waits for is not sent, and a request whose items have all been
+ * left is aborted on the wire.
  *
  * Not here: what a request looks like (http.js).
  */
@@ -34,6 +37,12 @@ export function nextFrame(call) {
   setTimeout(once, typeof requestAnimationFrame === "function" ? 40 : 8);
 }
 
+/** Milliseconds that a request should take where it is one of several. */
+const MOMENT = 15;
+/** Items of a first request, and how much the newest says of the next. */
+const FIRST = 4;
+const NEWEST = 0.5;
+
 /**
  * @template T
  */
@@ -43,16 +52,26 @@ export class Batcher {
    * @param {(group: string, items: string[], signal: AbortSignal, deliver: (place: number, value: T) => void) => Promise<void>} options.send
    *     fetches the items and delivers each by its place
    * @param {number} options.limit            most items in one request
+   * @param {number} [options.most]           requests under way at once; without it, all go out at once, and whole
    * @param {(call: () => void) => void} [options.schedule]
+   * @param {(group: string) => string} [options.kind]   groups whose items take alike
+   * @param {() => number} [options.now]      milliseconds
    */
-  constructor({ send, limit, schedule = nextFrame }) {
+  constructor({ send, limit, most = Infinity, schedule = nextFrame, kind = (group) => group, now = () => performance.now() }) {
     this.send = send;
     this.limit = limit;
+    this.most = most;
     this.schedule = schedule;
+    this.kind = kind;
+    this.now = now;
+    this.running = 0;
+    /** @type {Map<string, number>} milliseconds that an item of a kind takes */
+    this.costs = new Map();
     /** @type {Map<string, Entry<T>>} all that are asked for and not yet here */
     this.entries = new Map();
     /** @type {Entry<T>[]} */
     this.waiting = [];
+    this.called = false;
   }
 
   /**
@@ -68,8 +87,10 @@ export class Batcher {
     if (!entry) {
       entry = { group, item, waiters: new Set(), left: null };
       this.entries.set(key, entry);
-      if (!this.waiting.length) this.schedule(() => this.flush());
       this.waiting.push(entry);
+      const first = !this.called;
+      this.called = true;
+      if (first) this.schedule(() => this.flush());
     }
     return this.wait(entry, signal);
   }
@@ -98,22 +119,35 @@ export class Batcher {
     });
   }
 
-  /** Sends what this frame asked for. */
+  /** Sends what this frame asked for, and what may go of that which waits. */
   flush() {
-    /** @type {Map<string, Entry<T>[]>} */
-    const groups = new Map();
-    for (const entry of this.waiting) {
-      if (!entry.waiters.size) continue;
-      const group = groups.get(entry.group) ?? [];
-      group.push(entry);
-      groups.set(entry.group, group);
+    this.called = false;
+    this.waiting = this.waiting.filter((entry) => entry.waiters.size);
+    while (this.waiting.length && this.running < this.most) {
+      const { group } = this.waiting[0];
+      const size = this.size(group);
+      /** @type {Entry<T>[]} */
+      const next = [];
+      this.waiting = this.waiting.filter((entry) => entry.group !== group || next.length === size || !next.push(entry));
+      void this.request(group, next);
     }
-    this.waiting = [];
-    for (const [group, entries] of groups) {
-      for (let at = 0; at < entries.length; at += this.limit) {
-        void this.request(group, entries.slice(at, at + this.limit));
-      }
-    }
+  }
+
+  /**
+   * How many items the next request of a group has.
+   * @param {string} group
+   * @returns {number}
+   */
+  size(group) {
+    if (this.most === Infinity) return this.limit;
+    const cost = this.costs.get(this.kind(group));
+    return Math.max(1, Math.min(this.limit, cost === undefined ? FIRST : Math.round(MOMENT / cost)));
+  }
+
+  /** @param {string} group @param {number} cost   milliseconds of an item */
+  learn(group, cost) {
+    const before = this.costs.get(this.kind(group)) ?? cost;
+    this.costs.set(this.kind(group), before + NEWEST * (cost - before));
   }
 
   /**
@@ -137,11 +171,17 @@ export class Batcher {
       for (const waiter of [...entry.waiters]) waiter.resolve(value);
     };
     const items = entries.map((entry) => entry.item);
+    const begun = this.now();
+    this.running += 1;
     try {
       await this.send(group, items, stop.signal, deliver);
+      this.learn(group, (this.now() - begun) / items.length);
       this.fail(open, new SourceError(`${open.size} of ${items.length} answers did not come`, { code: "broken" }));
     } catch (error) {
       this.fail(open, error);
+    } finally {
+      this.running -= 1;
+      if (this.waiting.length) this.flush();
     }
   }
 

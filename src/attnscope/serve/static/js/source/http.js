@@ -22,6 +22,8 @@ import { RecordReader, bytesOf, decodeColumn, decodeFlow, decodeRow, decodeTile,
 /** @typedef {Record<string, string | number>} Query */
 
 export const TILES_A_REQUEST = 64;
+/** As many as threads compute them; what waits meanwhile can be taken back. */
+const TILE_REQUESTS = 2;
 const BUSY_WAITS = [120, 400, 1200];
 const CACHE_BYTES = 160 << 20;
 
@@ -181,12 +183,17 @@ function path(trace, what) {
  * @param {Api} api
  * @param {HttpOptions} options
  * @param {string} what
- * @param {(record: ArrayBuffer, trace: string) => T} decode
+ * @param {{decode: (record: ArrayBuffer, trace: string) => T, most?: number}} how   most: requests under way at once
  * @returns {Batcher<T>}
  */
-function batcher(api, options, what, decode) {
+function batcher(api, options, what, { decode, most }) {
   return new Batcher({
     limit: TILES_A_REQUEST,
+    most,
+    kind: (group) => {
+      const [trace, { measure, level }] = /** @type {[string, Query]} */ (JSON.parse(group));
+      return `${trace} ${measure} ${level}`;
+    },
     schedule: options.schedule,
     send: async (group, items, signal, deliver) => {
       const [trace, query] = /** @type {[string, Query]} */ (JSON.parse(group));
@@ -228,8 +235,8 @@ export function createHttpSource(options) {
   const cache = new LruBytes(options.cacheBytes ?? CACHE_BYTES);
   /** @type {Map<string, string[]>} names of a trace's tracks, to decode them */
   const names = new Map();
-  const tiles = batcher(api, options, "tiles", decodeTile);
-  const tracks = batcher(api, options, "tracks", (record, trace) => decodeTrack(record, names.get(trace) ?? []));
+  const tiles = batcher(api, options, "tiles", { decode: decodeTile, most: TILE_REQUESTS });
+  const tracks = batcher(api, options, "tracks", { decode: (record, trace) => decodeTrack(record, names.get(trace) ?? []) });
 
   /** @type {DataSource["info"]} */
   const info = async (trace) => {

@@ -3,9 +3,10 @@
  * The tiles of one head and measure: what is here, what is asked for, what stands in meanwhile.
  *
  * The idea: `want` is told once a frame what the view needs; it asks for what is missing, lets go of
- * what is no longer seen, and, once all is here, fetches the neighbours. `find` gives the best that
- * is here: the tile itself, or its nearest ancestor. The top tile is asked for first and never
- * dropped, so something is always there.
+ * what is no longer seen, and, once all is here and the view is still, fetches the neighbours; these
+ * it lets go as soon as something that is seen is missing. `find` gives the best that is here: the
+ * tile itself, or its nearest ancestor. The top tile is asked for first and never dropped, so
+ * something is always there.
  *
  * Not here: geometry (pyramid.js), the wire (http.js).
  */
@@ -26,6 +27,8 @@ import { bytesOf } from "./records.js";
 const HOLD_BYTES = 96 << 20;
 /** Neighbours are asked for in small portions: a request under way delays what is seen next. */
 const PREFETCH = 4;
+/** Milliseconds without a movement, after which neighbours are fetched. */
+const STILL_MS = 150;
 /** After a failure a tile is left alone this long. */
 const PAUSE_MS = 2000;
 
@@ -48,8 +51,9 @@ export class TileSet {
    * @param {(error: unknown) => void} options.onError
    * @param {number} [options.holdBytes]
    * @param {() => number} [options.now]     milliseconds
+   * @param {number} [options.stillMs]
    */
-  constructor({ source, of, measure, layer, onArrive, onError, holdBytes = HOLD_BYTES, now = () => Date.now() }) {
+  constructor({ source, of, measure, layer, onArrive, onError, holdBytes = HOLD_BYTES, now = () => Date.now(), stillMs = STILL_MS }) {
     this.source = source;
     this.of = of;
     this.measure = measure;
@@ -65,6 +69,11 @@ export class TileSet {
     this.asked = new Map();
     /** @type {Map<string, number>} when a failed tile may be tried again */
     this.paused = new Map();
+    this.stillMs = stillMs;
+    /** Where the view was last, and since when. */
+    this.view = { name: "", since: 0 };
+    /** @type {ReturnType<typeof setTimeout> | null} */
+    this.later = null;
     this.closed = false;
   }
 
@@ -85,15 +94,29 @@ export class TileSet {
     if (!this.topTile) wanted.add(nameOf(this.top));
     const ahead = seen.length ? this.ahead(level, rect) : [];
     const near = new Set(ahead.map(nameOf));
-    for (const [name, request] of this.asked) {
-      if (wanted.has(name)) request.early = false;
-      else if (!(request.early && near.has(name))) request.stop.abort();
-    }
     const missing = seen.filter((place) => this.fresh(place));
     const holdsTop = level === this.top.level && seen.length > 0;
     if (!this.topTile && !holdsTop && this.fresh(this.top)) missing.unshift(this.top);
+    const due = missing.length > 0 || [...wanted].some((name) => this.asked.has(name));
+    for (const [name, request] of this.asked) {
+      if (wanted.has(name)) request.early = false;
+      else if (due || !(request.early && near.has(name))) request.stop.abort();
+    }
     if (missing.length) this.ask(missing, false);
-    else if (![...wanted].some((name) => this.asked.has(name))) this.prefetch(ahead);
+    else if (!due) this.whenStill(level, rect, () => this.prefetch(ahead));
+  }
+
+  /**
+   * @param {number} level @param {Rect} rect
+   * @param {() => void} call   at once where the view has been there for a while, else the next time that it is wanted
+   */
+  whenStill(level, rect, call) {
+    const name = `${level} ${rect.x} ${rect.y} ${rect.width} ${rect.height}`;
+    if (name !== this.view.name) this.view = { name, since: this.now() };
+    const wait = this.view.since + this.stillMs - this.now();
+    if (wait <= 0) return call();
+    if (this.later !== null) clearTimeout(this.later);
+    this.later = setTimeout(() => this.want(level, rect), wait);
   }
 
   /**
@@ -201,6 +224,7 @@ export class TileSet {
   /** Lets go of everything. */
   close() {
     this.closed = true;
+    if (this.later !== null) clearTimeout(this.later);
     for (const { stop } of this.asked.values()) stop.abort();
     this.asked.clear();
     this.held.clear();
