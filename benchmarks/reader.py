@@ -1,8 +1,8 @@
 """A reader's hand in a real Chromium, and a watch on all that the page does meanwhile.
 
-The idea: what a reader feels is counted from outside. Chromium's own log of the network says when
-the page asked for tiles and when the last byte was there; events of mouse, wheel and keys carry the
-time at which the browser got them, and a frame is looked at after it was painted.
+The idea: what a reader feels is counted from outside the app's own code. The browser's resource
+timing says when the page asked for tiles and when the last byte was there; events of mouse, wheel
+and keys carry the time at which the browser got them; and a frame is looked at once it is painted.
 
     requests   every request for tiles that the page makes from the first to the last moment, from
                asking to the last byte, the wait for a free connection included; also those made
@@ -29,8 +29,6 @@ from __future__ import annotations
 import math
 import random
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -94,27 +92,36 @@ class Seen:
     longest_task: float = 0.0
 
 
-@contextmanager
-def network(page: Any, seen: Seen) -> Iterator[None]:
-    """Count the requests for tiles by Chromium's own log."""
-    log, begun = page.context.new_cdp_session(page), {}
+FETCHES: Final = """() => {
+  performance.setResourceTimingBufferSize(100000);
+  window.takenBack = [];
+  const real = window.fetch;
+  window.fetch = (address, init) => {
+    const begun = performance.now();
+    if (String(address).includes("/tiles?")) {
+      init?.signal?.addEventListener("abort", () => {
+        window.takenBack.push([String(address), begun, performance.now() - begun]);
+      });
+    }
+    return real(address, init);
+  };
+}"""
+TAKEN: Final = """() => {
+  const back = window.takenBack;
+  const ended = performance.getEntriesByType("resource")
+    .filter((one) => one.name.includes("/tiles?"))
+    .filter((one) => !back.some(([name, at]) =>
+      name === one.name && Math.abs(at - one.startTime) < 2))
+    .map((one) => one.duration);
+  return [ended, back.map(([, , ms]) => ms)];
+}"""
 
-    def sent(event: dict[str, Any]) -> None:
-        if "/tiles?" in event["request"]["url"]:
-            begun[event["requestId"]] = event["timestamp"]
 
-    def ended(event: dict[str, Any], into: list[float]) -> None:
-        start = begun.pop(event["requestId"], None)
-        if start is not None:
-            into.append(1000 * (event["timestamp"] - start))
-
-    log.on("Network.requestWillBeSent", sent)
-    log.on("Network.loadingFinished", lambda event: ended(event, seen.requests))
-    log.on("Network.loadingFailed", lambda event: ended(event, seen.taken_back))
-    log.send("Network.enable")
-    yield
-    page.wait_for_timeout(100)  # lets the last events in
-    log.detach()
+def take(page: Any, seen: Seen) -> None:
+    """Count the requests of a page that is about to be left."""
+    requests, taken_back = page.evaluate(TAKEN)
+    seen.requests += requests
+    seen.taken_back += taken_back
 
 
 def notches(tokens: int) -> int:
@@ -218,28 +225,31 @@ def read(program: str, address: str, views: list[str], tokens: int, *, seed: int
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=program, args=["--no-sandbox"])
         page = browser.new_page(viewport=SIZE)
-        with network(page, seen):
-            for _ in range(3):
+        page.add_init_script(f"({FETCHES})()")
+        for turn in range(3):
+            if turn:
+                take(page, seen)
                 page.goto("about:blank")
-                started = time.perf_counter()
-                page.goto(address + views[0])
-                wait_drawn(page)
-                seen.maps.append(1000 * (time.perf_counter() - started))
-                seen.paints.append(page.evaluate(PAINT))
-            page.evaluate(WATCH)
-            hand = Hand(page, random.Random(seed))
-            for view in views:
-                page.evaluate("(view) => { location.hash = view; }", view)
-                hand.look()
-                wait_drawn(page)
-                for turn in range(DIVES):
-                    if turn:
-                        hand.key("f")
-                        hand.look()
-                    hand.dive(notches(tokens))
+            started = time.perf_counter()
+            page.goto(address + views[0])
             wait_drawn(page)
-            page.wait_for_timeout(500)
-            watch = page.evaluate("window.watch")
+            seen.maps.append(1000 * (time.perf_counter() - started))
+            seen.paints.append(page.evaluate(PAINT))
+        page.evaluate(WATCH)
+        hand = Hand(page, random.Random(seed))
+        for view in views:
+            page.evaluate("(view) => { location.hash = view; }", view)
+            hand.look()
+            wait_drawn(page)
+            for turn in range(DIVES):
+                if turn:
+                    hand.key("f")
+                    hand.look()
+                hand.dive(notches(tokens))
+        wait_drawn(page)
+        page.wait_for_timeout(500)
+        take(page, seen)
+        watch = page.evaluate("window.watch")
         browser.close()
     if watch["open"]:
         raise RuntimeError(f"{len(watch['open'])} movements were never drawn")

@@ -44,7 +44,7 @@ class Widget(anywidget.AnyWidget):
     """The app on one or several traces, as the last value of a notebook's cell.
 
     Attributes:
-        view: what to show first, fields of ViewState (types.js); the page writes its own back.
+        view: what to show first, fields of ViewState (types.js).
         height: CSS pixels.
     """
 

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
 from unittest import mock
 
 import pytest
 
 from attnscope import tiles
+from attnscope.tiles import strips
 from attnscope.tiles.ahead import Focus, Key, plan
 from attnscope.tiles.head import Head
 from attnscope.tiles.source import Source
@@ -101,3 +106,54 @@ def test_who_is_served_ahead_gets_the_same_tiles() -> None:
         assert found.mean is not None
         assert expected.mean is not None
         assert found.mean.tobytes() == expected.mean.tobytes()
+
+
+@contextmanager
+def counted(seconds: float) -> Iterator[list[tuple[str, str]]]:
+    """Every strip that is worked on, each made to take some time."""
+    plain, strips_made = strips._Strip.work, list[tuple[str, str]]()
+
+    def work(self: Any, job: slice, buffer: Any) -> None:
+        strips_made.append((str(self.region), str(job)))
+        time.sleep(seconds)
+        plain(self, job, buffer)
+
+    with mock.patch.object(strips._Strip, "work", work):
+        yield strips_made
+
+
+def test_who_asks_for_the_tile_in_the_making_has_what_was_done() -> None:
+    made, _ = trace(LONG)
+    with small(), mock.patch("attnscope.tiles.ahead.WORTH", 1.0), tiles.Tiles(made) as held:
+        expected = tiles.tile(made, 0, 0, "weight", 4, 0, 0)
+        with counted(0.01) as found:
+            held.tile(0, 0, "weight", 6, 0, 0)
+            wait_for(lambda: len(found) > 3)  # it has begun with the first tile of level 4
+            asked = held.tile(0, 0, "weight", 4, 0, 0)
+            held.close()
+        assert asked.mean is not None
+        assert expected.mean is not None
+        assert asked.mean.tobytes() == expected.mean.tobytes()
+        assert len(found) == len(set(found)), "a strip was worked on twice"
+
+
+def test_work_ahead_rests_while_there_are_requests() -> None:
+    made, _ = trace(LONG)
+    with small(), mock.patch("attnscope.tiles.ahead.WORTH", 1.0), tiles.Tiles(made) as held:
+        with counted(0.005) as found:
+            held.tile(0, 0, "weight", 6, 0, 0)
+            wait_for(lambda: len(found) > 3)
+            with held._request():
+                time.sleep(0.05)  # the strips that were under way
+                before = len(found)
+                time.sleep(0.3)
+                assert len(found) == before
+            wait_for(lambda: len(found) > before)
+        assert held.settle(60)
+
+
+def wait_for(there: Callable[[], bool]) -> None:
+    end = time.monotonic() + 30
+    while not there():
+        assert time.monotonic() < end, "it did not come"
+        time.sleep(0.002)

@@ -69,6 +69,11 @@ class Turns:
         self._lock = threading.Lock()
         self._held: dict[Hashable, tuple[threading.Lock, int]] = {}
 
+    def waited_for(self, key: Hashable) -> bool:
+        """Whether somebody waits for the turn of the one who has it."""
+        with self._lock:
+            return self._held.get(key, (None, 0))[1] > 1
+
     @contextmanager
     def turn(self, key: Hashable, check: Callable[[], None] | None = None) -> Iterator[None]:
         """Wait for the key's turn; `check` is called meanwhile, and may raise."""

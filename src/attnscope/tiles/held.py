@@ -1,7 +1,7 @@
 """A trace with what was computed of it kept: what a server or a notebook holds.
 
 The idea: the pure functions say what an answer is; this gives the same answers faster. Tiles stay
-in a cache of bounded size, half of it for those that cost a pass over a whole map; two threads
+in a cache of bounded size, a quarter of it for those that cost a pass over a whole map; two threads
 share the strips of a tile; and while nobody asks, the tiles are made that a reader of this place is
 likely to want next (ahead.py).
 
@@ -27,12 +27,12 @@ from attnscope.tiles.cache import Lru, Turns
 from attnscope.tiles.grid import TILE, head_of
 from attnscope.tiles.head import Head
 from attnscope.tiles.pool import Triple
-from attnscope.tiles.prefetch import Prefetch
+from attnscope.tiles.prefetch import Prefetch, Step
 from attnscope.tiles.source import Source
 from attnscope.tiles.strips import Check, Scratch, Workshop
 from attnscope.trace import Trace
 
-CACHE_BYTES: Final = 96 << 20
+CACHE_BYTES: Final = 112 << 20
 _TILE_BYTES: Final = 12 * TILE * TILE
 _HEAD_BYTES: Final = 8 << 20
 _ANSWER_BYTES: Final = 1 << 20
@@ -57,8 +57,8 @@ class Tiles:
         if cache_bytes < 0:
             raise ValueError(f"cache_bytes: expected at least 0, got {cache_bytes}")
         self.trace = trace
-        half = cache_bytes // 2
-        self._caches = {"dear": Lru(half), "plain": Lru(cache_bytes - half)}
+        quarter = cache_bytes // 4
+        self._caches = {"dear": Lru(quarter), "plain": Lru(cache_bytes - quarter)}
         self._asked: deque[Key] = deque(maxlen=_LOOKED_AT)
         self._answers, self._heads = Lru(_ANSWER_BYTES), Lru(_HEAD_BYTES)
         self._turns, self._scratch = Turns(), Scratch()
@@ -66,6 +66,9 @@ class Tiles:
             1, thread_name_prefix="attnscope-strips"
         )
         self._ahead = Prefetch(self._steps, TraceError) if prefetch else None
+        self._second: ThreadPoolExecutor | None = None  # of the work ahead, which may have to rest
+        if prefetch:
+            self._second = ThreadPoolExecutor(1, thread_name_prefix="attnscope-ahead")
         self._whole: dict[str, Any] = {}
 
     def info(self) -> dict[str, Any]:
@@ -177,9 +180,10 @@ class Tiles:
         if self._ahead is not None:
             self._ahead.close()
             self._ahead = None
-        helper, self._helper = self._helper, None
-        if helper is not None:
-            helper.shutdown(wait=True)
+        helpers, self._helper, self._second = (self._helper, self._second), None, None
+        for helper in helpers:
+            if helper is not None:
+                helper.shutdown(wait=True)
 
     def __enter__(self) -> Tiles:
         return self
@@ -255,14 +259,14 @@ class Tiles:
             cache.put(key, made, size)
             return made
 
-    def _steps(self, want: Focus) -> Iterator[Callable[[Check], None]]:
+    def _steps(self, want: Focus) -> Iterator[Step]:
         """The tiles to make ahead that are not there."""
         source = Source(self._head(want.key.layer, want.key.head))
         room = {name: cache.limit * 3 // 4 // _TILE_BYTES for name, cache in self._caches.items()}
         for key in plan(source, want, dear=room["dear"], plain=room["plain"]):
             name = "dear" if source.dear(key.measure, key.level) else "plain"
             if self._caches[name].get(key) is None:
-                yield partial(self._make, key)
+                yield Step(partial(self._make, key), partial(self._turns.waited_for, key))
 
     def _make(self, key: Key, check: Check) -> None:
-        self._planes(key, Workshop(self._scratch, self._helper, check))
+        self._planes(key, Workshop(self._scratch, self._second, check))

@@ -1,12 +1,12 @@
-"""Work ahead while nobody asks: the tiles of the dearest level around the one that was seen last.
+"""Work ahead while nobody asks: one tile after another, and none of it lost.
 
-The idea: of the computed levels, the coarsest costs most (4096 x 4096 weights for a tile of level
-4), and who looks at a head will zoom through it. So when no request has come for a moment, its
-tiles are made one by one, the nearest first; a request that comes ends the tile in the making
-between two strips, for the next moment of rest. It is bounded: a list of tiles per look, no more
-than fit the cache, and nothing once they are made.
+The idea: when no request has come for a moment, the tiles that a reader is likely to want next are
+made one by one. A request that comes lets the tile in the making rest between two strips, until
+there is a moment again; where it asks for this very tile, the work goes on instead, and the request
+has what was already done. It is bounded: a list of tiles per look, no more than fit the cache, and
+nothing once they are made.
 
-Not here: which tiles (held.py).
+Not here: which tiles (ahead.py).
 """
 
 from __future__ import annotations
@@ -14,30 +14,44 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from typing import Final, Generic, TypeVar
+from typing import Final, Generic, NamedTuple, TypeVar
 
 REST: Final = 0.12
 """Seconds without a request before work ahead begins; a wheel's notches come twice as fast."""
+
+_BLINK: Final = 0.002
+"""Seconds between two looks whether somebody waits for the work that rests."""
 
 Want = TypeVar("Want")
 
 
 class Interrupted(Exception):  # noqa: N818 - it tells of no fault
-    """A request came, or what was wanted has changed."""
+    """This closes."""
+
+
+class Step(NamedTuple):
+    """One piece of work.
+
+    Attributes:
+        work: does it; it is given `check` to call now and then.
+        hurried: whether somebody waits for it by now.
+    """
+
+    work: Callable[[Callable[[], None]], None]
+    hurried: Callable[[], bool]
 
 
 class Prefetch(Generic[Want]):
     """A thread that works ahead.
 
     Args:
-        steps: from what was asked for last to the pieces of work, each a function that is given
-            `check` to call now and then. Errors in them end that list.
+        steps: from what was asked for last to the pieces of work. Errors in them end that list.
         quiet: the errors that are not this thread's to tell.
     """
 
     def __init__(
         self,
-        steps: Callable[[Want], Iterable[Callable[[Callable[[], None]], None]]],
+        steps: Callable[[Want], Iterable[Step]],
         quiet: type[Exception],
     ) -> None:
         self._steps, self._quiet = steps, quiet
@@ -104,17 +118,13 @@ class Prefetch(Generic[Want]):
 
     def _work(self, stamp: int, want: Want) -> bool:
         """Whether this list is finished; if not, another is wanted or this closes."""
-        check = self._check(stamp)
         try:
             for step in self._steps(want):
-                while True:
-                    if not self._rested(stamp):
-                        return False
-                    try:
-                        step(check)
-                        break
-                    except Interrupted:
-                        continue
+                if not self._rested(stamp):
+                    return False
+                step.work(self._check(step.hurried))
+        except Interrupted:
+            return False
         except self._quiet:
             return True
         return True
@@ -130,9 +140,14 @@ class Prefetch(Generic[Want]):
                 elif not self._change.wait(REST):
                     return not self._closed and stamp == self._stamp and not self._active
 
-    def _check(self, stamp: int) -> Callable[[], None]:
+    def _check(self, hurried: Callable[[], bool]) -> Callable[[], None]:
+        """What rests while there are requests, unless one of them waits for this."""
+
         def check() -> None:
-            if self._closed or self._active or stamp != self._stamp:
+            while not self._closed and self._active and not hurried():
+                with self._change:
+                    self._change.wait(_BLINK)
+            if self._closed:
                 raise Interrupted
 
         return check

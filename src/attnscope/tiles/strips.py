@@ -151,7 +151,7 @@ class Workshop:
         other = None
         if self.helpers is not None and len(jobs) > 1:
             with suppress(RuntimeError):  # the helpers have been sent home; then one does it all
-                other = self.helpers.submit(take, None)
+                other = self.helpers.submit(take, self.check)
         try:
             take(self.check)
         except BaseException:

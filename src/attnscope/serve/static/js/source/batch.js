@@ -3,7 +3,7 @@
  * Joins single questions of one frame into few requests, and forgets those nobody waits for.
  *
  * The idea: panning asks for dozens of tiles in one frame; they go out as one request per group. The
- * same item asked for twice is fetched once. Only so many requests are under way: what waits meanwhile
+ * same item asked for twice is fetched once. Only one or two requests are under way: what waits meanwhile
  * can still be taken back for nothing, and the server is never behind with what is no longer seen. A
  * request is as long as it takes a moment: how many items that are is learned from those before. Who
  * aborts leaves; an item that nobody waits for is not sent, and a request whose items have all been
@@ -39,9 +39,10 @@ export function nextFrame(call) {
 
 /** Milliseconds that a request should take where it is one of several. */
 const MOMENT = 15;
-/** Items of a first request, and how much the newest says of the next. */
-const FIRST = 4;
-const NEWEST = 0.5;
+/** Items of a first request. */
+const FIRST = 2;
+/** How much a quick answer says of the next; a slow one is believed at once. */
+const NEWEST = 0.2;
 
 /**
  * @template T
@@ -123,7 +124,7 @@ export class Batcher {
   flush() {
     this.called = false;
     this.waiting = this.waiting.filter((entry) => entry.waiters.size);
-    while (this.waiting.length && this.running < this.most) {
+    while (this.waiting.length && this.running < this.room(this.waiting[0].group)) {
       const { group } = this.waiting[0];
       const size = this.size(group);
       /** @type {Entry<T>[]} */
@@ -131,6 +132,16 @@ export class Batcher {
       this.waiting = this.waiting.filter((entry) => entry.group !== group || next.length === size || !next.push(entry));
       void this.request(group, next);
     }
+  }
+
+  /**
+   * How many requests may be under way for one of this group to follow: items that take longer than a
+   * moment come soonest one by one, since all who compute then share the one.
+   * @param {string} group
+   * @returns {number}
+   */
+  room(group) {
+    return (this.costs.get(this.kind(group)) ?? 0) > MOMENT ? 1 : this.most;
   }
 
   /**
@@ -147,7 +158,7 @@ export class Batcher {
   /** @param {string} group @param {number} cost   milliseconds of an item */
   learn(group, cost) {
     const before = this.costs.get(this.kind(group)) ?? cost;
-    this.costs.set(this.kind(group), before + NEWEST * (cost - before));
+    this.costs.set(this.kind(group), cost > before ? cost : before + NEWEST * (cost - before));
   }
 
   /**

@@ -3,7 +3,7 @@
  * The DataSource over the local server's HTTP API.
  *
  * The idea: what is JSON is asked once and kept; tiles and tracks are joined by frame (batch.js), cut
- * from the answer as it streams in (records.js), and kept up to a number of bytes (lru.js). All
+ * from the answer (records.js), and kept up to a number of bytes (lru.js). All
  * paths are relative to the page, so the secret prefix of the server never appears in code.
  *
  * Not here: what a view needs (tiles.js), capturing (capture.js).
@@ -115,22 +115,16 @@ export class Api {
   }
 
   /**
-   * Reads records as they arrive.
+   * Reads the records of an answer. It is read whole: piece by piece, each piece would wait for its turn
+   * between two frames, and a request is short enough.
    * @param {string} path
    * @param {Query} query
    * @param {AbortSignal} signal
    * @param {(record: ArrayBuffer) => void} onRecord
    */
   async records(path, query, signal, onRecord) {
-    const response = await this.get(path, query, { signal });
     const reader = new RecordReader(onRecord);
-    if (!response.body) throw new SourceError(`${path}: empty`, { code: "broken" });
-    const stream = response.body.getReader();
-    for (;;) {
-      const { done, value } = await stream.read();
-      if (done) break;
-      reader.push(value);
-    }
+    reader.push(new Uint8Array(await this.bytes(path, query, signal)));
     reader.end();
   }
 }
