@@ -191,6 +191,8 @@ def test_the_public_name() -> None:
         ({"text": "words"}, ValueError, "tokenizer"),
         ({"text": 3.5}, TypeError, "token ids"),
         ({"text": torch.ones(1, 4)}, TypeError, "integers"),
+        ({"text": [3, 128]}, ValueError, "text: 128 is not one of the 128 tokens"),
+        ({"text": [-1, 3]}, ValueError, "text: -1 is not one of"),
         ({"mode": "inside"}, ValueError, "replace, beside"),
         ({"generate": -1}, ValueError, "generate"),
         ({"statistics": "entropie"}, ValueError, "unknown name 'entropie'"),

@@ -102,6 +102,7 @@ def capture(
         attention_mask=attention_mask, position_ids=position_ids, device=_device(model),
     )  # fmt: skip
     check_length(context, prompt.ids.shape[1] + generate)
+    _check_ids(model, prompt.ids)
     wanted = Wanted(
         _names(statistics, local=local, sink_keys=sink_keys), pool=pool, local=local,
         sink_keys=sink_keys, layers=None if layers is None else frozenset(layers),
@@ -353,6 +354,20 @@ def _check_model(model: Any) -> None:
             "attnscope.observe(model) records its calls one by one."
         )
     require_routed(model)
+
+
+def _check_ids(model: Any, ids: torch.Tensor) -> None:
+    try:
+        table = model.get_input_embeddings()
+    except NotImplementedError:  # a model that hides them
+        return
+    if isinstance(table, torch.nn.Embedding):
+        strange = ids[(ids < 0) | (ids >= table.num_embeddings)]
+        if len(strange):
+            raise ValueError(
+                f"text: {int(strange[0])} is not one of the {table.num_embeddings:,} tokens that "
+                "this model knows; if a tokenizer gave it, it is another model's."
+            )
 
 
 def _names(statistics: str | Iterable[str], *, local: int, sink_keys: int) -> tuple[str, ...]:
