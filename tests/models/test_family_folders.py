@@ -80,7 +80,10 @@ def test_every_supported_family_is_loaded_from_a_folder(tmp_path: Path, family: 
     assert not loaded.model.training
 
 
-def test_a_family_that_does_not_route_is_named_with_those_that_do(tmp_path: Path) -> None:
-    _, folder = folder_of("bloom", tmp_path / "m")
-    with pytest.raises(UnsupportedModelError, match=r"bloom: .*can be captured: .*llama"):
+@pytest.mark.parametrize("family", ["bloom", "xglm"])
+def test_a_family_that_does_not_route_is_named_with_those_that_do(
+    tmp_path: Path, family: str
+) -> None:
+    _, folder = folder_of(family, tmp_path / "m")
+    with pytest.raises(UnsupportedModelError, match=rf"{family}: .*can be captured: .*llama"):
         attnscope.capture(folder, "the the")

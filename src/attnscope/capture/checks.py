@@ -20,7 +20,10 @@ from attnscope.plan.find import load_json
 PICKLES: Final = ("*.bin", "*.pt", "*.pth", "*.ckpt", "*.pkl")
 INDEX: Final = "model.safetensors.index.json"
 SINGLE: Final = "model.safetensors"
-HEADS: Final = ("num_attention_heads", "n_head", "num_heads", "n_heads", "decoder_attention_heads")
+HEADS: Final = (
+    "num_attention_heads", "n_head", "num_heads", "n_heads", "attention_heads",
+    "decoder_attention_heads", "num_decoder_attention_heads",
+)  # fmt: skip
 
 
 def check_folder(folder: Path) -> None:
