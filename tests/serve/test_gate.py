@@ -162,7 +162,10 @@ def test_every_answer_carries_the_policy() -> None:
         assert said["cross-origin-resource-policy"] == "same-origin"
         assert said["cache-control"] == "no-store"
     directives = dict(part.strip().split(" ", 1) for part in POLICY.split(";"))
-    assert directives["default-src"] == "'none'"
+    for name in ("default-src", "base-uri", "form-action", "frame-ancestors"):
+        assert directives[name] == "'none'", name
+    for name in ("script-src", "style-src", "connect-src"):
+        assert directives[name] == "'self'", name
     assert not any(word in POLICY for word in ("unsafe", "http:", "https:", "*"))
 
 
