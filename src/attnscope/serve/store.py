@@ -16,7 +16,7 @@ from typing import Any, Final
 from attnscope.tiles import Tiles
 from attnscope.trace import Trace, open_trace
 
-CACHE_BYTES: Final = 60 << 20
+CACHE_BYTES: Final = 80 << 20
 """Tiles that are kept for one trace."""
 MOST_AWAKE: Final = 2
 """Traces that keep their tiles; a third sends the one used longest ago to sleep."""

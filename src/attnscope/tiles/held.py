@@ -32,7 +32,7 @@ from attnscope.tiles.source import Source
 from attnscope.tiles.strips import Check, Scratch, Workshop
 from attnscope.trace import Trace
 
-CACHE_BYTES: Final = 60 << 20
+CACHE_BYTES: Final = 80 << 20
 _TILE_BYTES: Final = 12 * TILE * TILE
 _HEAD_BYTES: Final = 8 << 20
 _ANSWER_BYTES: Final = 1 << 20
