@@ -344,17 +344,23 @@ def test_terms_of_a_formula_explain_themselves(
 
 
 def test_mathml_is_laid_out_as_mathematics(page: Any, site: Path) -> None:
-    """A fraction is taller than a line, and Chinese in a formula has its width."""
+    """A fraction is taller than a line, and Chinese in a formula is as wide as in a sentence."""
     opened(page, site, "zh", "03-softmax")
-    size = page.evaluate(
-        "(() => { const f = document.querySelector('.formula math mfrac').getBoundingClientRect();"
-        "const t = document.querySelector('.formula math mtext').getBoundingClientRect();"
-        "return [f.height, t.width,"
-        " document.querySelector('.formula math mtext').textContent]; })()"
-    )
-    assert size[0] > 40
-    assert size[1] > 25
-    assert size[2] == "权重"
+    tall, inside, beside, text = page.evaluate("""() => {
+      const words = document.querySelector(".formula math mtext");
+      const plain = document.createElement("span");
+      const { fontFamily, fontSize } = getComputedStyle(words);
+      plain.textContent = words.textContent;
+      Object.assign(plain.style, { fontFamily, fontSize, whiteSpace: "pre" });
+      document.body.append(plain);
+      const box = (element) => element.getBoundingClientRect();
+      const fraction = document.querySelector(".formula math mfrac");
+      return [box(fraction).height, box(words).width, box(plain).width, plain.textContent];
+    }""")
+    assert tall > 40
+    assert any("\u4e00" <= character <= "\u9fff" for character in text)
+    assert inside == pytest.approx(beside, rel=0.05)
+    assert inside > 8 * len(text)
 
 
 def test_notes_are_kept_and_downloaded(page: Any, site: Path) -> None:
