@@ -1,4 +1,5 @@
-"""What the tests of the map do with its page: point at a cell, read numbers, wait till it is drawn.
+"""What the tests of the map do with its page: point at a cell, read numbers, wait till it is drawn,
+keep its tiles back.
 
 Not a test itself. The geometry is that of the contract: the view's `x,y,pixels` are the key and
 the query in the middle of the tiles' canvas, and CSS pixels per token.
@@ -16,6 +17,10 @@ READY = """() => {
 }"""
 
 
+FINE = "**/tiles?*level=0&*"
+"""Requests for the finest tiles."""
+
+
 @dataclass(frozen=True)
 class View:
     """The key and the query in the middle, and CSS pixels per token."""
@@ -28,6 +33,29 @@ class View:
     def text(self) -> str:
         """As a link holds it."""
         return f"{self.x:g},{self.y:g},{self.pixels:g}"
+
+
+class Held:
+    """Requests that a test lets through when it wants to."""
+
+    def __init__(self, page: Any, pattern: str) -> None:
+        self.routes: list[Any] = []
+        self.lost: list[str] = []
+        self.open = False
+        page.route(pattern, self._take)
+        page.on("requestfailed", lambda one: self.lost.append(one.url))
+
+    def _take(self, route: Any) -> None:
+        if self.open:
+            route.continue_()
+        else:
+            self.routes.append(route)
+
+    def free(self) -> None:
+        """Let through those that wait, and all that come."""
+        self.open = True
+        while self.routes:
+            self.routes.pop().continue_()
 
 
 def map_link(trace: str, layer: int, head: int, view: View | None = None, more: str = "") -> str:
@@ -62,7 +90,7 @@ def point_at(page: Any, view: View, query: int, key: int) -> None:
 
 def shown(page: Any, name: str) -> float:
     """A number of the readout, as it is written there."""
-    return as_number(page.locator(f".map-readout .{name}").inner_text())
+    return as_number(written(page, name))
 
 
 def as_number(text: str) -> float:
@@ -78,5 +106,6 @@ def half_a_digit(text: str) -> float:
 
 
 def written(page: Any, name: str) -> str:
-    """A number of the readout, letter by letter."""
-    return str(page.locator(f".map-readout .{name}").inner_text())
+    """A number of the readout, letter by letter; not the one in the button, which is of the largest
+    pair of a coarse cell."""
+    return str(page.locator(f".map-readout .map-numbers .{name}").inner_text())

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from map_page import View, map_link, place_of, wait_drawn
+from map_page import FINE, READY, Held, View, map_link, place_of, wait_drawn
 
 TRACE = "llama-long"
 VIEW = View(700, 900, 20)
@@ -60,13 +60,18 @@ def blank(browser: Any) -> Iterator[Any]:
     context.close()
 
 
-def open_with(page: Any, open_app: Callable[..., Any], link: str, way: str) -> None:
-    """Open a map that is drawn in one of the two ways."""
+def draw_with(page: Any, way: str) -> None:
+    """Have maps drawn in one of the two ways."""
     page.add_init_script(
         "addEventListener('DOMContentLoaded', () => {"
         " const place = document.getElementById('attnscope');"
         f" if (place) place.dataset.draw = '{way}'; }});"
     )
+
+
+def open_with(page: Any, open_app: Callable[..., Any], link: str, way: str) -> None:
+    """Open a map that is drawn in one of the two ways."""
+    draw_with(page, way)
     open_app(link)
     wait_drawn(page)
     assert page.locator(".map-figure").get_attribute("data-drawing") == way
@@ -94,6 +99,35 @@ def test_a_cell_has_the_colour_of_its_weight(
     wanted = np.array(page.evaluate(WANTED, [values, look]))
     assert np.abs(found - wanted).max() <= STEP
     assert np.ptp(wanted, axis=0).max() > 4 * STEP, "cells so alike would prove nothing"
+
+
+@pytest.mark.parametrize("way", ["webgl2", "canvas2d"])
+def test_a_tile_that_is_not_here_has_its_parents_colours_meanwhile(
+    page: Any, open_app: Callable[..., Any], served: Any, blank: Any, way: str
+) -> None:
+    """A coarse cell's mean sums over its keys: each pair is shown its even part of it."""
+    size, first, last = 8, 888, 912  # cells of the tile that holds the whole text
+    rows = served.traces[TRACE].weights(1, 2, slice(first, last), dtype=np.float64)
+    corners = [(904, 696), (888, 704), (896, 688), (896, 704)]
+    pairs = [(top + at, left + size - 1 - at) for top, left in corners for at in (0, 3, 7)]
+    own = [float(rows[query - first, key]) for query, key in pairs]
+    cells = [rows[top - first :][:size, left : left + size].mean() for top, left in corners]
+    parts = np.repeat(cells, len(pairs) // len(cells)).tolist()
+    low, high = (float(f"{end:.4g}") for end in (0.9 * min(parts), 1.1 * max(parts)))
+    look = {"scale": "log", "plane": "mean", "low": low, "high": high, "palette": "cividis"}
+    held = Held(page, FINE)
+    draw_with(page, way)
+    open_app(map_link(TRACE, 1, 2, VIEW, f"scale=log&range={low},{high}&palette=cividis"))
+    page.wait_for_selector(".map-figure[data-pending='1']")  # the one tile in sight
+    page.wait_for_selector(f".map-figure[data-drawing='{way}']")
+    assert len(held.routes) == 1
+    for values in (parts, own):
+        found = colours(page, blank, pairs, VIEW)
+        wanted = np.array(page.evaluate(WANTED, [values, look]))
+        assert np.abs(found - wanted).max() <= STEP
+        assert np.ptp(wanted, axis=0).max() > 4 * STEP, "cells so alike would prove nothing"
+        held.free()
+        page.wait_for_function(READY)
 
 
 @pytest.mark.parametrize(

@@ -6,28 +6,24 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+import pytest
 from map_page import (
+    FINE,
     READY,
+    Held,
     View,
     as_number,
     half_a_digit,
     map_link,
+    place_of,
     point_at,
     wait_drawn,
     written,
 )
 
-FINE = "**/tiles?*level=0&*"
-
-
-class Held:
-    """Requests that a test lets through when it wants to."""
-
-    def __init__(self, page: Any, pattern: str) -> None:
-        self.routes: list[Any] = []
-        self.lost: list[str] = []
-        page.route(pattern, lambda one: self.routes.append(one))
-        page.on("requestfailed", lambda one: self.lost.append(one.url))
+FLOAT32 = 2.0**-23
+STANDS_IN = """() => /[0-9]–[0-9]/.test(document.querySelector('.map-pair').textContent)
+  && !document.querySelector('.map-fly').hidden"""
 
 
 def test_what_is_no_longer_seen_is_taken_back(page: Any, open_app: Callable[..., Any]) -> None:
@@ -40,6 +36,55 @@ def test_what_is_no_longer_seen_is_taken_back(page: Any, open_app: Callable[...,
     page.wait_for_timeout(100)
     assert held.routes, "nothing was asked for"
     assert {one.request.url for one in held.routes} <= set(held.lost)
+
+
+@pytest.mark.parametrize(("before", "size"), [(None, 8), (0.3, 4), (0.6, 2)])
+def test_a_tile_that_is_not_here_is_its_parent_meanwhile(
+    page: Any, open_app: Callable[..., Any], served: Any, before: float | None, size: int
+) -> None:
+    """The nearest coarser cell that is here, said to be one: the whole text's, or what was seen."""
+    view = View(896, 900, 24.0)
+    held = Held(page, FINE)
+    if before is not None:
+        open_app(map_link("llama-long", 1, 2, View(896, 900, before)))
+        wait_drawn(page)
+        page.evaluate("link => { location.hash = link; }", map_link("llama-long", 1, 2, view))
+    else:
+        open_app(map_link("llama-long", 1, 2, view))
+    page.wait_for_selector(".map-figure[data-pending]:not([data-pending='0'])")
+    trace = served.traces["llama-long"]
+    for query, key in [(909, 885), (902, 890), (901, 899)]:  # the last on the diagonal
+        top, left = query // size * size, key // size * size
+        block = trace.weights(1, 2, slice(top, top + size), dtype=np.float64)
+        block = block[:, left : left + size]
+        page.mouse.move(1, 1)
+        page.wait_for_selector(".map-readout:not([data-exact]) .map-fly", state="hidden")
+        page.mouse.move(*place_of(page, view, query, key))
+        page.wait_for_function(STANDS_IN)
+        title = page.locator(".map-pair").inner_text()
+        assert f"Query {top}–{top + size - 1}" in title
+        assert f"Key {left}–{left + size - 1}" in title
+        # a cell's two numbers, none of them a pair's: that stands in the button, with its name
+        assert page.locator(".map-numbers .map-weight").count() == 0
+        for name, wanted in [("map-mean", block.sum() / size), ("map-max", block.max())]:
+            text = written(page, name)
+            assert abs(as_number(text) - wanted) <= half_a_digit(text) + 32 * FLOAT32 * wanted
+        fly = page.locator(".map-fly")
+        row, column = np.unravel_index(block.argmax(), block.shape)
+        assert f"query {top + row}, key {left + column}" in fly.inner_text()
+        text = fly.locator(".map-weight").inner_text()
+        assert abs(as_number(text) - block.max()) <= half_a_digit(text)
+    # the pointer rests where it is: the tile takes its parent's place by itself
+    held.free()
+    page.wait_for_function(READY)
+    page.wait_for_selector(".map-readout[data-exact] .map-numbers .map-weight")
+    assert page.locator(".map-fly").is_hidden()
+    title = page.locator(".map-pair").inner_text()
+    assert f"Query {query} " in title
+    assert f"Key {key} " in title
+    weight = trace.weights(1, 2, [query], dtype=np.float64)[0, key]
+    text = written(page, "map-weight")
+    assert abs(as_number(text) - weight) <= half_a_digit(text)
 
 
 def test_the_upper_triangle_can_be_another_models_map_of_a_text(
