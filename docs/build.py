@@ -123,7 +123,8 @@ def figures_page() -> str:
 
 def _figure_row(one: Any) -> str:
     text = "; ".join(dict.fromkeys((one.text["en"], one.text["zh"])))
-    cells = (f"`{one.id}`", text, one.title["en"], one.title["zh"], one.kind, f"`{one.formula}`")
+    formula = "; ".join(dict.fromkeys((f"`{one.formula}`", f"`{one.told('zh').formula}`")))
+    cells = (f"`{one.id}`", text, one.title["en"], one.title["zh"], one.kind, formula)
     return f"| {' | '.join(cells)} |"
 
 

@@ -112,6 +112,26 @@ def test_a_named_figure_comes_with_what_is_behind_it(
         assert words in chinese, words
 
 
+def test_the_command_speaks_the_language_asked(run: Run) -> None:
+    found = {}
+    for language in figures.LANGUAGES:
+        shown = run("figures", "world.causal.apple", "prefix", "--json", "--lang", language)
+        assert (shown.code, shown.err) == (0, "")
+        found[language] = json.loads(shown.out)["figures"]
+    for zh, en in zip(found["zh"], found["en"], strict=True):
+        assert list(zh) == list(en)
+        assert zh["inputs"].keys() == en["inputs"].keys()
+        for name in ("id", "value", "kind", "text", "title", "note"):
+            assert zh[name] == en[name]
+    assert found["en"][0]["formula"].endswith("over the keys up to row, at key")
+    assert found["zh"][0]["formula"].endswith("，只看 row 及它之前的 key，取落在 key 上的那一个")
+    assert "手工写成，不是模型学出来的" in found["zh"][0]["source"]
+    terminal = run("figures", "prefix.forwards", "--lang", "zh").out
+    assert "5 次前向" in terminal
+    assert "数出来的" in terminal
+    assert "counted" not in terminal
+
+
 def test_nothing_of_a_kind_says_so(run: Run) -> None:
     assert "No figure is of this kind" in run("figures", "rnn", "--kind", "reported").out
     assert "没有" in run("figures", "rnn", "--kind", "reported", "--lang", "zh").out

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from attnscope.lessons.figures import get
 from attnscope.lessons.site import ContentError, build, load
 from attnscope.lessons.site import code as excerpts
 from attnscope.lessons.site.build import STATIC, draw_lesson, timeline_page
@@ -310,14 +311,14 @@ def test_numbers_of_the_timeline_say_what_they_are(course: Course, language: str
     assert kinds == {"computed", "measured", "reported", "chosen"}
     cited = ("arXiv", "model card", "data sheet", "config of")
     for id in set(shown):
-        one = figures[id]
-        assert one["source"], id
+        one, source = figures[id], get(id).source
+        assert one["source"] == get(id).told(language).source != "", id
         if one["kind"] == "computed":
             assert one["formula"], id
             assert one["inputs"], id
         if one["kind"] == "measured":
-            assert one["source"].startswith(("counted in a loop", "counted in a recurrence")), id
+            assert source.startswith(("counted in a loop", "counted in a recurrence")), id
         if one["kind"] == "reported":
-            assert any(word in one["source"] for word in cited), id
+            assert any(word in source for word in cited), id
         if one["kind"] == "chosen":
-            assert "lesson" in one["source"], id
+            assert "lesson" in source, id

@@ -57,7 +57,7 @@ def figures(
     entries = [one for one in _named(ids or []) if kind in (None, one.kind)]
     found = [get(one.id) for one in entries]
     if as_json:
-        write_json({"schema": SCHEMA, "figures": [one.to_json() for one in found]})
+        write_json({"schema": SCHEMA, "figures": [one.told(lang).to_json() for one in found]})
         return
     from attnscope.cli.figures_table import show_each, show_table
 

@@ -79,7 +79,8 @@ def show_each(figures: list[Figure], language: str) -> None:
                 )
             )
         )  # fmt: skip
-        console.print(Trimmed(Padding(_behind(one, language), (0, 0, 0, 2), expand=False)))
+        behind = _behind(one.told(language), language)
+        console.print(Trimmed(Padding(behind, (0, 0, 0, 2), expand=False)))
 
 
 def _behind(one: Figure, language: str) -> Table:

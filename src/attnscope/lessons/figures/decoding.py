@@ -84,7 +84,9 @@ def masked_positions(T: int) -> int:
 
 
 EXAMPLE: Final = "the lesson's example"
-PROMPT, GENERATED = given(2, EXAMPLE), given(3, EXAMPLE)
+PROMPTED: Final = f"{EXAMPLE}: tokens of the prompt"
+MADE: Final = f"{EXAMPLE}: tokens generated"
+PROMPT, GENERATED = given(2, PROMPTED), given(3, MADE)
 chosen = partial(reported, unit="tokens", formula="as chosen", source=EXAMPLE)
 chosen("cache.prompt", 2, en="Tokens of the prompt in the example", zh="例子里提示的 token 数")
 chosen("cache.generated", 3, en="Tokens generated in the example", zh="例子里生成的 token 数")
@@ -118,7 +120,7 @@ def with_cache(prompt: int, generated: int) -> int:
     return loops.decode(load(), prompt=prompt, generated=generated, cached=True).total
 
 
-LONG: Final = {"prompt": given(200, EXAMPLE), "generated": given(200, EXAMPLE)}
+LONG: Final = {"prompt": given(200, PROMPTED), "generated": given(200, MADE)}
 long = partial(
     figure, kind="measured", inputs=LONG, unit="keys and values",
     source="counted in a loop that runs (lessons/figures/loops.py)",

@@ -14,17 +14,21 @@ Formulas are arithmetic on the names of the inputs: + - × / ^ and the functions
 
 Units: bytes are whole numbers of bytes; text writes KiB, MiB and GiB, which are powers of 1,024.
 
-Not here: the figures (the files beside this one), prose (prose.py), tables (cli/figures.py).
+Not here: the figures (the files beside this one), formulas and sources in Chinese (chinese.py),
+prose (prose.py), tables (cli/figures.py).
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
 from typing import Any, Final, Literal
+
+from attnscope.lessons.figures.chinese import chinese
+from attnscope.lessons.figures.chinese import unit as chinese_unit
 
 Kind = Literal["computed", "measured", "reported"]
 KINDS: Final[tuple[str, ...]] = ("computed", "measured", "reported")
@@ -63,7 +67,8 @@ class Figure:
     Attributes:
         id: stable words with dots between them; the first word says which file it lives in.
         value: a number, a list of numbers, or a list of tokens.
-        unit: of the value; empty for a plain number or count.
+        unit: of the value; empty for a plain number or count. In English, as the formula and the
+            sources are; `told` gives them in Chinese.
         kind: computed, measured or reported.
         formula: how the value follows from the inputs.
         inputs: by the names that the formula uses.
@@ -83,6 +88,21 @@ class Figure:
     text: Mapping[str, str]
     title: Mapping[str, str]
     note: Mapping[str, str]
+
+    def told(self, language: str) -> Figure:
+        """The figure with its unit, its formula and its sources in a language.
+
+        Values, names of inputs and everything that arithmetic needs stay as they are.
+        """
+        if language != "zh":
+            return self
+        return replace(
+            self,
+            unit=chinese_unit(self.unit),
+            formula=chinese(self.formula),
+            inputs={n: Input(i.value, chinese(i.source)) for n, i in self.inputs.items()},
+            source=chinese(self.source),
+        )
 
     def to_json(self) -> dict[str, Any]:
         """Plain JSON values; the fields of `attnscope figures --json`."""

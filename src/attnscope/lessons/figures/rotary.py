@@ -29,8 +29,10 @@ _EXAMPLE: Final = "chosen for the lesson"
 
 @figure(
     "rope.example.product", formula="a × b × cos(circle × degrees × distance / 360)",
-    inputs={"a": given(3, _EXAMPLE), "b": given(4, _EXAMPLE), "degrees": given(15, _EXAMPLE),
-            "distance": given(4, _EXAMPLE), "circle": CIRCLE},
+    inputs={"a": given(3, f"{_EXAMPLE}: length of one arrow"),
+            "b": given(4, f"{_EXAMPLE}: length of the other"),
+            "degrees": given(15, f"{_EXAMPLE}: degrees a token"),
+            "distance": given(4, f"{_EXAMPLE}: tokens apart"), "circle": CIRCLE},
     source="Su et al. 2021, arXiv 2104.09864", show="{:.1f}",
     en="Two arrows of one direction, turned 4 tokens apart: dot product",
     zh="同方向的两支箭，各按位置转过之后（相距 4 个 token）的点积",

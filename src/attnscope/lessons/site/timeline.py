@@ -19,6 +19,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from html import escape
 
+from attnscope.lessons.figures.chinese import chinese
 from attnscope.lessons.site.blocks import draw, options, parts_of, titled, word
 from attnscope.lessons.site.course import Course
 from attnscope.lessons.site.page import Page
@@ -62,6 +63,7 @@ def generations(course: Course, language: str) -> list[Generation]:
             raise block.place.error("generation: lesson expects a number.")
         when = given.get("year") or str(about.year if about else "")
         paper = given.get("paper") or (about.paper if about else "")
+        paper = chinese(paper) if language == "zh" else paper
         found.append(Generation(name, given["short"], int(given["lesson"]), when, paper, block))
     return found
 

@@ -137,15 +137,16 @@ def about(id: str, language: str) -> dict[str, Any]:
     ('chosen', 'reported')
     """
     one = figures.get(id)
+    told = one.told(language)
     return {
         "title": one.title[language],
         "text": one.text[language],
         "kind": "chosen" if one.formula == CHOSEN else one.kind,
-        "formula": "" if one.formula in (CHOSEN, "as reported") else one.formula,
+        "formula": "" if one.formula in (CHOSEN, "as reported") else told.formula,
         "inputs": [
             {"name": name, "value": plain_input(given.value), "source": given.source}
-            for name, given in one.inputs.items()
+            for name, given in told.inputs.items()
         ],
-        "source": one.source,
+        "source": told.source,
         "note": one.note[language],
     }
