@@ -38,7 +38,7 @@ $(VENV)/.venv:
 
 $(VENV)/.look: pyproject.toml constraints.txt | $(VENV)/.venv
 	@echo "Installing attnscope and what it needs into $(VENV) (once, about a minute)"
-	@$(PIP) -e '.[look,table,serve]'
+	@$(PIP) -e '.[look,table,serve,lessons]'
 	@touch $@
 
 $(VENV)/.dev: pyproject.toml constraints.txt | $(VENV)/.venv

@@ -70,9 +70,9 @@ def test_links_lead_somewhere(page: Path) -> None:
 def test_by_hand_is_what_make_does() -> None:
     """The pip and pytest lines for those without make are those of the Makefile."""
     lines = [" ".join(words) for words in command_lines(README)]
-    [pip] = [line for line in lines if line.endswith("-e .[look,table,serve]")]
+    [pip] = [line for line in lines if line.endswith("-e .[look,table,serve,lessons]")]
     assert "-c constraints.txt" in pip
-    assert "-e '.[look,table,serve]'" in MAKEFILE
+    assert "-e '.[look,table,serve,lessons]'" in MAKEFILE
     [test] = [line for line in lines if "-m pytest" in line]
     recipe = MAKEFILE.split("\ntest:")[1].split("\n\n")[0]
     assert test.split(" -m ")[1].replace("-n 2", "-n $(WORKERS)") in recipe

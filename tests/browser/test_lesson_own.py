@@ -394,7 +394,10 @@ def test_the_choice_is_offered_again_and_can_be_undone(
     select(widget, "row", 20)
     said = "Your text: small llama, head 3.0, tokens 1 to 64 of 2000."
     widget.get_by_text(said).wait_for()
+    about = widget.locator('[data-name="own.guide"]')
+    assert "about the lesson's example" in about.inner_text()
     widget.locator('[data-name="own.back"]').click()
+    assert about.is_hidden()
     assert widget.locator(".stand").inner_html() == before
     assert widget.locator("[role=status]").first.inner_text() == "The lesson's example again."
     offer = page.locator('#widget-jacobian [data-name="own"]')

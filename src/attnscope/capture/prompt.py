@@ -87,7 +87,7 @@ def _ids(given: Any, device: torch.device) -> torch.Tensor:
     if ids.ndim == 1:
         ids = ids[None]
     if ids.numel() == 0:
-        raise ValueError("text: there are no tokens in it, so there is nothing to look at")
+        raise ValueError("text: there are no tokens in it, so there is nothing to read")
     if ids.ndim != 2 or ids.dtype.is_floating_point or ids.dtype == torch.bool:
         raise TypeError(
             f"text: expected token ids as integers [T] or [B, T], got {list(ids.shape)} {ids.dtype}"

@@ -74,7 +74,7 @@ def check_text(text: str) -> None:
         ValueError: empty, with a NUL in it, or not Unicode.
     """
     if not text:
-        raise ValueError("The text is empty, so there is nothing to look at.")
+        raise ValueError("The text is empty, so there is nothing to read.")
     zero = text.find("\0")
     if zero >= 0:
         raise ValueError(f"The text has a NUL at character {zero:,}; it is not text.")
@@ -114,7 +114,7 @@ def token_ids(
             raise _too_long(text, f"about {about:,}", context, name)
     ids = _ids(tokenizer, text)
     if not ids:
-        raise ValueError(f"The text {text[:40]!r} gives no tokens, so there is nothing to look at.")
+        raise ValueError(f"The text {text[:40]!r} gives no tokens, so there is nothing to read.")
     if context is not None and len(ids) > context:
         raise _too_long(text, f"{len(ids):,}", context, name)
     return ids

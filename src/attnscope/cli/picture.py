@@ -73,12 +73,12 @@ def _title(text: str, caption: str = "") -> Text:
 
 
 def _opening(report: Report) -> Text:
-    model, text = report.model, Text()
+    model, text, count = report.model, Text(), len(report.tokens)
     text.append(str(model["name"]), style="bold")
     text.append(
         f"  {model['architecture']}, {model['layers']} layers of {model['query_heads']} heads"
         f" on {model['kv_heads']} key/value heads of width {model['head_width']};"
-        f" {len(report.tokens)} tokens\n"
+        f" {count} token{'s' * (count != 1)}\n"
     )
     text.append("Next token  ")
     for place, token in enumerate(report.next):

@@ -8,6 +8,7 @@ export const enOwn = {
   "own.change": "Another text, head or token",
   "own.back": "Back to the lesson's example",
   "own.lesson": "The lesson's example again.",
+  "own.guide": "What is said here is about the lesson's example; see how much of it holds for your text.",
   "own.now": "Your text: {model}, head {which}, tokens {first} to {last} of {count}.",
   "own.now.row": "Token {token} asks.",
   "own.now.outside": { one: "{count} earlier key is not among them and counts as one with its score: exact for the softmax.", other: "{count} other keys are not among them and count as one with their joint score: exact for the softmax, not for other rules." },

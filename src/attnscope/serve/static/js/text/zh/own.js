@@ -8,6 +8,7 @@ export const zhOwn = {
   "own.change": "换文本、换头或换 token",
   "own.back": "回到课文的例子",
   "own.lesson": "已回到课文的例子。",
+  "own.guide": "下面的话说的是本课的例子；看看换成你的文本后还有多少成立。",
   "own.now": "你的文本：{model}，头 {which}，共 {count} 个 token，这里是第 {first} 到 {last} 个。",
   "own.now.row": "{token} 在问。",
   "own.now.outside": { other: "另有 {count} 个 key 不在其中，合成一个、用它们合起来的分数：对 softmax 精确，对别的规则只是近似。" },

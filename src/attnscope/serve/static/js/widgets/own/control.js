@@ -31,15 +31,18 @@ export function mountOwn(section, stand, { own, options, lesson }, { t, source }
   let mounted = lesson();
   const id = `own-${(numbers += 1)}`;
   const said = h("p", { class: "own-said", role: "status" });
-  const swap = (/** @type {() => {dispose: () => void}} */ make) => {
+  const about = h("p", { class: "note", hidden: true, data: { name: "own.guide" } }, t("own.guide"));
+  section.querySelector(":scope > .guide")?.before(about);
+  const swap = (/** @type {() => {dispose: () => void}} */ make, /** @type {boolean} */ active) => {
     mounted.dispose();
     mounted = make();
+    section.classList.toggle("of-own", active);
+    about.hidden = !active;
+    back.hidden = !active;
+    name();
   };
   const panel = ownPanel({ t, source, needs: own.needs, onSubject: (subject) => {
-    swap(() => own.mount(stand, options, subject, t));
-    section.classList.add("of-own");
-    name();
-    back.hidden = false;
+    swap(() => own.mount(stand, options, subject, t), true);
     said.textContent = told(subject, own.needs, t);
   } });
   panel.element.id = id;
@@ -50,10 +53,7 @@ export function mountOwn(section, stand, { own, options, lesson }, { t, source }
     else panel.open(section.classList.contains("of-own"));
   } });
   const back = h("button", { type: "button", class: "quiet", hidden: true, data: { name: "own.back" }, onclick: () => {
-    swap(lesson);
-    section.classList.remove("of-own");
-    name();
-    back.hidden = true;
+    swap(lesson, false);
     panel.element.hidden = true;
     open.setAttribute("aria-expanded", "false");
     said.textContent = t("own.lesson");
