@@ -228,3 +228,17 @@ def test_small_weights_are_numbers_and_not_nothing() -> None:
         exact = keys.double().flatten().softmax(0)
         torch.testing.assert_close(found.rows.double().flatten()[:4], exact[:4], rtol=2e-5, atol=0)
         assert found.rows.flatten()[4] == 0
+
+
+@pytest.mark.parametrize("heads", [7, 96])
+@pytest.mark.parametrize("window", [None, 300])
+def test_strips_of_one_token_are_received_where_their_keys_lie(
+    heads: int, window: int | None
+) -> None:
+    """96 heads on one key head fill a strip alone, 7 do not; the keys go over several tiles."""
+    q, k, v = qkv(heads=heads, groups=1, queries=9, keys=900, width=8)
+    wanted = {"statistics": ("received", "entropy"), "window": window}
+    ours = attend(q, k, v, impl="fused", **wanted)
+    exact = attend(q.double(), k.double(), v.double(), impl="reference", **wanted)
+    torch.testing.assert_close(ours["received"].double(), exact["received"], rtol=1e-4, atol=1e-6)
+    torch.testing.assert_close(ours["entropy"].double(), exact["entropy"], rtol=1e-4, atol=1e-5)
