@@ -11,9 +11,11 @@ from unittest import mock
 import pytest
 
 from attnscope import tiles
+from attnscope.errors import TraceError
 from attnscope.tiles import strips
 from attnscope.tiles.ahead import Focus, Key, plan
 from attnscope.tiles.head import Head
+from attnscope.tiles.prefetch import Prefetch, Step
 from attnscope.tiles.source import Source
 from tests.tiles.tile_samples import Case, small, trace
 
@@ -150,6 +152,30 @@ def test_work_ahead_rests_while_there_are_requests() -> None:
                 assert len(found) == before
             wait_for(lambda: len(found) > before)
         assert held.settle(60)
+
+
+def test_work_ahead_waits_for_a_moment_without_requests() -> None:
+    """Where requests follow each other nothing is made between them, however short each is."""
+    made: list[str] = []
+
+    def steps(want: str) -> Iterator[Step]:
+        yield Step(lambda check: made.append(want), lambda: False)
+
+    with mock.patch("attnscope.tiles.prefetch.REST", 60.0):
+        ahead = Prefetch(steps, TraceError)
+        for _ in range(5):
+            with ahead.request():
+                ahead.want("tile")
+            time.sleep(0.02)
+        assert not ahead.settle(0.1)
+        assert made == []
+        ahead.close()
+    with mock.patch("attnscope.tiles.prefetch.REST", 0.01):
+        ahead = Prefetch(steps, TraceError)
+        ahead.want("tile")
+        assert ahead.settle(30)
+        assert made == ["tile"]
+        ahead.close()
 
 
 def wait_for(there: Callable[[], bool]) -> None:
