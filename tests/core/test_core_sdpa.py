@@ -62,6 +62,17 @@ def test_bias(impl: str, shape: tuple[int, ...]) -> None:
 
 
 @pytest.mark.parametrize("impl", IMPLS)
+@pytest.mark.parametrize("shape", [(3, 4, 1, 700), (3, 1, 1, 700), (1, 4, 1, 700), (700,)])
+def test_bias_of_one_query(impl: str, shape: tuple[int, ...]) -> None:
+    """Decode finds the bias of a batch and head by itself. Three: of two, -1 is 1."""
+    q, k, v = qkv(batch=3, queries=1, keys=700)
+    bias = torch.randn(shape, generator=torch.Generator().manual_seed(1)) * 3
+    ours = attend_by(impl, q, k, v, bias=bias).output
+    exact = sdpa(q.double(), k.double(), v.double(), seen=sight(1, 700), bias=bias)
+    torch.testing.assert_close(ours.double(), exact.double(), rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("impl", IMPLS)
 @pytest.mark.parametrize("scale", [1.0, 0.03, 2.5, 0.0, -0.5])
 def test_scale(impl: str, scale: float) -> None:
     q, k, v = qkv(queries=13)
