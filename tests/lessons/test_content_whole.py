@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from attnscope.lessons import figures
 from attnscope.lessons.site import ContentError, load
 from attnscope.lessons.site.check import alike, bare, check, in_order, numbers, outline
 from attnscope.lessons.site.course import CONTENT, PLAN, Course, Lesson
@@ -205,3 +206,17 @@ def test_an_outline_names_what_must_be_equal() -> None:
 def test_content_is_where_it_is_looked_for() -> None:
     assert (CONTENT / "zh").is_dir()
     assert (CONTENT / "en").is_dir()
+
+
+def test_a_kind_of_head_has_one_name_in_chinese() -> None:
+    """An attention sink is 注意力汇, whatever says it: lessons, glossary, figures, widgets."""
+    folder = CONTENT.parents[1] / "serve/static/js/text/zh"
+    files = [*(CONTENT / "zh").iterdir(), *folder.iterdir()]
+    texts = {one.name: one.read_text("utf-8") for one in files if one.name != "overview.js"}
+    texts |= {one.id: one.title["zh"] for one in figures.entries()}
+    assert len(texts) > 200
+    gone = re.compile("沉(?!默)|注意力汇聚|前一 token|平均（摊")
+    assert {name: found for name, text in texts.items() if (found := gone.findall(text))} == {}
+    kinds = {"sink": "注意力汇", "uniform": "均匀", "previous-token": "前一个 token"}
+    for kind, said in kinds.items():
+        assert f'"kind.{kind}": "{said}",' in texts["reading.js"]

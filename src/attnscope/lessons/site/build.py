@@ -130,6 +130,7 @@ def draw_lesson(course: Course, lesson: Lesson, *, notes: bool = False) -> tuple
 
 
 def _links(course: Course, language: str) -> tuple[tuple[str, str], ...]:
+    """The ways in the bar of every page of a language."""
     links = [(say(language, "lessons"), "index.html")]
     if language in course.timelines:
         links.append((say(language, "timeline"), "timeline.html"))
@@ -140,7 +141,7 @@ def _links(course: Course, language: str) -> tuple[tuple[str, str], ...]:
 def _planner_frame(course: Course, language: str) -> Frame:
     return Frame(
         f"{say(language, 'planner')} · {say(language, 'course.short')}", language, "../",
-        f"../{OTHER[language]}/planner.html", _links(course, language)[:-1],
+        f"../{OTHER[language]}/planner.html", _links(course, language),
     )  # fmt: skip
 
 
@@ -180,7 +181,7 @@ def index_page(course: Course, language: str) -> str:
         f"<span>{word('planner')}</span></a></p></main>"
     )
     other = f"../{OTHER[language]}/index.html"
-    frame = Frame(say(language, "course"), language, "../", other, _links(course, language)[1:])
+    frame = Frame(say(language, "course"), language, "../", other, _links(course, language))
     return html(frame, content, {"language": language, "page": "", "widgets": []})
 
 
@@ -207,6 +208,6 @@ def timeline_page(course: Course, language: str) -> str:
     other = f"../{OTHER[language]}/timeline.html"
     frame = Frame(
         f"{title} · {say(language, 'course.short')}", language, "../", other,
-        _links(course, language)[:1],
+        _links(course, language),
     )  # fmt: skip
     return html(frame, content, page.data())

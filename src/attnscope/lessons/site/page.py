@@ -185,8 +185,8 @@ class Frame:
         title: of the window.
         language: of the page.
         root: the way to the top of the site, "" or "../".
-        other: the same page in the other language, from this one.
-        links: label and address in the bar; None marks the page itself.
+        other: the same page in the other language, from this one; it has the same name.
+        links: label and address in the bar, the page itself among them.
     """
 
     title: str
@@ -227,7 +227,8 @@ def _head(frame: Frame, script: str) -> Iterator[str]:
     yield f'<a class="mark" href="{frame.root}{frame.language}/index.html">attnscope</a>'
     yield f'<nav class="ways" aria-label="{word("lessons")}">'
     for label, address in frame.links:
-        yield f'<a href="{escape(address)}">{escape(label)}</a>'
+        here = ' aria-current="page"' if address == frame.other.rpartition("/")[2] else ""
+        yield f'<a href="{escape(address)}"{here}>{escape(label)}</a>'
     yield '</nav><span class="switches">'
     yield (
         f'<a class="language" href="{escape(frame.other)}" lang="{word("other.lang")}" '

@@ -44,7 +44,7 @@ export const zhOwn = {
   "own.census.none": "第 {layer} 层没有这个头。",
   "own.head.of": "第 {layer} 层第 {head} 个头",
   "own.rest": { other: "其余 {count} 个" },
-  "own.rest.sink": { other: "其余 {count} 个和沉" },
+  "own.rest.sink": { other: "其余 {count} 个和注意力汇" },
   "own.elsewhere": "别处",
   "kind.unknown": "类型未知",
   "own.grid.scores": "进 softmax 之前的分数，已经缩放过。对角线以上是掩码会拿掉的。",
