@@ -98,6 +98,37 @@ def test_all_heads_and_layers_are_the_mean(open_app: Callable[..., Any], served:
     assert (key, weight) == (int(in_layer.argmax()), pytest.approx(in_layer.max(), abs=0.0006))
 
 
+def test_what_arrived_is_a_mean_as_the_weight_is_and_both_say_so(
+    open_app: Callable[..., Any], served: Any
+) -> None:
+    trace = served.traces["llama-short"]
+    brought = {}
+    for layer in range(4):
+        norms = np.asarray(trace.layer(layer).array("value_norms"), np.float64)
+        heads = [exact_weights(trace, layer, head)[40] for head in range(4)]
+        brought[layer] = np.mean(
+            [w * norms[h * len(norms) // 4][: len(w)] for h, w in enumerate(heads)], axis=0
+        )
+    cases = {
+        ("", "en"): (np.mean(list(brought.values()), axis=0), "the mean over all heads and layers"),
+        ("/2", "en"): (brought[2], "the mean of the layer’s 4 heads"),
+        ("/2", "zh"): (brought[2], "各数值为这一层 4 个头的平均"),
+    }
+    for (place, language), (exact, words) in cases.items():
+        page = open_app(f"#flow/llama-short{place}?lang={language}&q=40")
+        row = page.locator(".keys tbody tr").first
+        row.wait_for()
+        key = int(str(row.locator(".token-button").get_attribute("data-key")))
+        shown = float(row.locator(".bar.arrived .value").inner_text().replace(",", ""))
+        assert shown == pytest.approx(exact[key], rel=0.006)  # three digits are shown
+        assert words in page.locator(".keys caption").inner_text()
+    page = open_app("#flow/llama-short/2.1?lang=en&q=40")
+    page.locator(".keys tbody tr").first.wait_for()
+    assert page.locator(".keys caption").count() == 0
+    page.locator(".by-layer h3").wait_for()
+    assert "mean of each layer’s heads" in page.locator(".by-layer h3").inner_text()
+
+
 def test_layers_of_a_key_are_exact_and_can_be_clicked(
     open_app: Callable[..., Any], served: Any
 ) -> None:
@@ -309,10 +340,17 @@ def test_the_sink_can_be_left_out_and_it_says_so(page: Any) -> None:
     open_fake(page, "#flow/made/1.2?lang=en&q=60", sink=True)
     page.wait_for_selector(".keys tbody tr")
     assert page.locator("text=learned sink").count() == 1
+    assert "of the weight on tokens" in page.locator(".keys .sum").inner_text()
     with_sink = rows_shown(page)
     page.get_by_label("leave out the sink").check()
     page.wait_for_function("() => location.hash.includes('measure=weight-no-sink')")
     page.get_by_text("Left out: the first token (the sink), which has").wait_for()
+    said = "90 % of what is left without the sink, in "
+    assert page.locator(".keys .sum").inner_text().startswith(said)
+    live = page.locator(".unseen[role=status]")
+    page.wait_for_function(
+        "([e, said]) => e.textContent.includes(said)", arg=[live.element_handle(), said]
+    )
     assert 0 in [key for key, _ in with_sink]
     assert 0 not in [key for key, _ in rows_shown(page)]
 

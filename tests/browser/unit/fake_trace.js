@@ -224,7 +224,7 @@ export function fakeSource(size = {}) {
       maps.forEach((layer, index) => {
         const got = joined(layer, 0, queries, how);
         weights.set(got.weights, index * tokens);
-        if (got.arrived) arrived.set(got.arrived, index * tokens);
+        if (got.arrived) arrived.set(got.arrived.map((one) => one * full.heads), index * tokens); // as if all heads were the first
       });
       return { layers: maps, keys: tokens, weights, arrived: full.arrived ? arrived : null };
     },

@@ -82,11 +82,15 @@ test("shades are measured by the largest weight beyond the sink", () => {
 
 const FLOW = { layers: [0, 2], keys: 3, weights: Float32Array.of(0.5, 0.5, 0, 0.25, 0.25, 0.5), arrived: Float32Array.of(1, 2, 0, 3, 4, 5) };
 
-test("over layers the weights are averaged and what arrived is added", () => {
-  assert.deepEqual(overLayers(FLOW, null), { weights: Float32Array.of(0.375, 0.375, 0.25), arrived: Float32Array.of(4, 6, 5) });
-  assert.deepEqual(overLayers(FLOW, 2)?.weights, Float32Array.of(0.25, 0.25, 0.5));
-  assert.equal(overLayers(FLOW, 1), null);
-  assert.equal(overLayers({ ...FLOW, layers: [] }, null), null);
+test("over layers and heads both the weights and what arrived are averaged", () => {
+  const heads = (/** @type {number} */ layer) => (layer === 0 ? 1 : 2);
+  assert.deepEqual(overLayers(FLOW, null, heads), { weights: Float32Array.of(0.375, 0.375, 0.25), arrived: Float32Array.of(1.25, 2, 1.25) });
+  assert.deepEqual(overLayers(FLOW, 2, heads), { weights: Float32Array.of(0.25, 0.25, 0.5), arrived: Float32Array.of(1.5, 2, 2.5) });
+  assert.equal(overLayers(FLOW, 1, heads), null);
+  assert.equal(overLayers({ ...FLOW, layers: [] }, null, heads), null);
+  const partly = { ...FLOW, arrived: Float32Array.of(NaN, NaN, NaN, 3, 4, 5) };
+  assert.equal(overLayers(partly, null, heads)?.arrived, null, "a layer that does not know it");
+  assert.deepEqual(overLayers(partly, 2, heads)?.arrived, Float32Array.of(1.5, 2, 2.5));
   assert.deepEqual(byLayer(FLOW, [1, 2]), [0.5, 0.75]);
 });
 

@@ -235,12 +235,12 @@ test("axes put tokens where the map puts their cells", () => {
   const made = labelShapes(keys, band, { labels, further, chosen: [8, 8], style });
   assert.ok(made.kind === "group");
   const texts = made.shapes.flatMap((shape) => (shape.kind === "text" ? [shape] : []));
-  assert.deepEqual(texts.map(({ text }) => text), ["↵↵", "国", "王", "🍎", "·Ünd", "er", "·end"]);
+  assert.deepEqual(texts.map(({ text }) => text), ["↵↵", "国", "王", "🍎", "␣Ünd", "er", "␣end"]);
   // The apple stands once, in the middle over its two pieces, and a line joins them.
   assert.deepEqual(texts.map(({ x }) => x), [3, 4, 5, 6.5, 8, 9, 10].map((token) => 100 + 20 * (token - 3)));
   const lines = made.shapes.flatMap((shape) => (shape.kind === "line" ? [shape] : []));
   assert.deepEqual(lines.map(({ points }) => points), [[[152, 58], [188, 58]]]);
-  assert.deepEqual(texts.filter(({ bold }) => bold).map(({ text }) => text), ["·Ünd"]);
+  assert.deepEqual(texts.filter(({ bold }) => bold).map(({ text }) => text), ["␣Ünd"]);
   assert.equal(visibleLabel("\ta\r\n"), "⇥a↵");
 });
 

@@ -21,7 +21,7 @@ const TITLE = 60;
  * @returns {string}
  */
 export function visibleLabel(label) {
-  return label.replace(/\r?\n/g, "↵").replace(/\t/g, "⇥").replace(/ /g, "·");
+  return label.replace(/\r?\n/g, "↵").replace(/\t/g, "⇥").replace(/ /g, "␣");
 }
 
 /**

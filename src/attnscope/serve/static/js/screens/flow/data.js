@@ -83,10 +83,12 @@ export class FlowData {
   /** @param {Want} want @param {AbortSignal} signal */
   async layers(want, signal) {
     const { trace, how, layer, head } = want;
-    const flow = await this.source.flow({ trace, how, queries: rowsOf(want) }, signal);
+    const asked = this.source.flow({ trace, how, queries: rowsOf(want) }, signal);
+    const [flow, info] = await Promise.all([asked, this.source.info(trace)]);
     if (signal.aborted) return;
     if (head === null || layer === null) {
-      const row = overLayers(flow, layer);
+      const heads = /** @param {number} index */ (index) => info.layers.find((one) => one.index === index)?.query_heads ?? 1;
+      const row = overLayers(flow, layer, heads);
       this.hooks.row({ want, weights: row?.weights ?? null, arrived: row?.arrived ?? null, sink: 0 });
     }
     this.hooks.layers(flow);

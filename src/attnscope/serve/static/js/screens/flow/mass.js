@@ -69,20 +69,26 @@ export function shades(weights, sink) {
 }
 
 /**
- * The mean of weights over layers and the sum of what arrived, as one row.
+ * The mean over layers and their heads of weights and of what arrived, as one row: both compare with
+ * a single head's. What arrived is null where a layer among them does not know it.
  * @param {{layers: number[], keys: number, weights: Float32Array, arrived: Float32Array | null}} flow
  * @param {number | null} layer   one layer's own number, or null for all of them
+ * @param {(layer: number) => number} heads   how many heads a layer has: its row of what arrived is their sum
  * @returns {{weights: Float32Array, arrived: Float32Array | null} | null}  null where the layer has no map
  */
-export function overLayers({ layers, keys, weights, arrived }, layer) {
+export function overLayers({ layers, keys, weights, arrived }, layer, heads) {
   const wanted = layer === null ? layers.map((_, index) => index) : [layers.indexOf(layer)];
   if (wanted.length === 0 || wanted[0] < 0) return null;
-  const add = /** @param {Float32Array} from @param {number} part */ (from, part) => {
+  const mean = /** @param {Float32Array} from @param {(layer: number) => number} together */ (from, together) => {
     const sum = new Float64Array(keys);
-    for (const index of wanted) for (let key = 0; key < keys; key++) sum[key] += from[index * keys + key];
-    return Float32Array.from(sum, (value) => value * part);
+    for (const index of wanted) {
+      const part = 1 / (wanted.length * together(layers[index]));
+      for (let key = 0; key < keys; key++) sum[key] += part * from[index * keys + key];
+    }
+    return Float32Array.from(sum);
   };
-  return { weights: add(weights, 1 / wanted.length), arrived: arrived && add(arrived, 1) };
+  const known = arrived !== null && wanted.every((index) => !Number.isNaN(arrived[index * keys]));
+  return { weights: mean(weights, () => 1), arrived: known ? mean(arrived, heads) : null };
 }
 
 /**

@@ -80,10 +80,11 @@ export class FlowPanel {
    * Lists the keys up to the mass.
    * @param {TokenTable} table
    * @param {Got} got
-   * @param {{mass: number, from: number, keys: [number, number] | null}} look   from: keys before it are left out
+   * @param {{mass: number, from: number, keys: [number, number] | null, over: string}} look   from: keys
+   *     before it are left out; over: what the numbers are the mean of, in words; "" where they are one head's
    * @returns {import("./mass.js").MassList | null}
    */
-  list(table, got, { mass, from, keys }) {
+  list(table, got, { mass, from, keys, over }) {
     const { t } = this.app;
     if (!got.weights) {
       fill(this.keys, h("p", { class: "note" }, t("flow.no_map")));
@@ -103,8 +104,8 @@ export class FlowPanel {
       arrived ? bar("arrived", most > 0 ? arrived[key] / most : 0, significant(arrived[key])) : null));
     const others = found.rest.count + hidden;
     fill(this.keys,
-      h("p", { class: "sum" }, t("flow.sum", { count: found.listed.length, shown: count(found.listed.length), share: shareText(mass) })),
-      h("table", null,
+      h("p", { class: "sum" }, sumText(t, found, { mass, from, sink: got.sink })),
+      h("table", null, over ? h("caption", { class: "note" }, over) : null,
         h("thead", null, h("tr", null, h("th", { scope: "col" }, t("flow.key")), h("th", { scope: "col" }, t("flow.weight")),
           arrived ? h("th", { scope: "col" }, t("flow.arrived")) : null)),
         h("tbody", null, rows,
@@ -158,6 +159,18 @@ function sumOf(weights, end) {
   let sum = 0;
   for (let key = 0; key < end && key < weights.length; key++) sum += weights[key];
   return sum;
+}
+
+/**
+ * In how many tokens the listed share is, and of what it is a share: "90 % in 2 tokens".
+ * @param {App["t"]} t
+ * @param {import("./mass.js").MassList} found
+ * @param {{mass: number, from: number, sink: number}} of   from: keys left out; sink: a learned sink's share
+ * @returns {string}
+ */
+export function sumText(t, { listed }, { mass, from, sink }) {
+  const name = from > 0 ? "flow.sum_left" : sink > 0 ? "flow.sum_tokens" : "flow.sum";
+  return t(name, { count: listed.length, shown: count(listed.length), share: shareText(mass) });
 }
 
 /**

@@ -16,7 +16,7 @@ import { percent } from "../../parts/numbers.js";
 import { FlowData } from "./data.js";
 import { byLayer, shades } from "./mass.js";
 import { moved } from "./moves.js";
-import { FlowPanel, rangeLabel, shareText } from "./panel.js";
+import { FlowPanel, rangeLabel, sumText } from "./panel.js";
 import { stepper } from "./steps.js";
 import { layerStrip } from "./strip.js";
 import { TextView } from "./text.js";
@@ -196,7 +196,8 @@ export class Flow {
     const now = this.app.store.get();
     const { shade, noSink } = halves(now.measure);
     const sinks = info.sink_keys;
-    const listed = this.panel.list(table, got, { mass: now.mass, from: noSink ? sinks : 0, keys: now.keys });
+    const from = noSink ? sinks : 0;
+    const listed = this.panel.list(table, got, { mass: now.mass, from, keys: now.keys, over: this.over(got.want) });
     const without = /** @param {Float32Array | null} values */ (values) => values && (noSink ? values.map((value, key) => (key < sinks ? 0 : value)) : values);
     const [weights, arrived] = [without(got.weights), without(got.arrived)];
     const main = shade === "arrived" && arrived ? arrived : weights;
@@ -205,19 +206,28 @@ export class Flow {
       bar: shade === "arrived" ? weights && shades(weights, sinks) : arrived && shades(arrived, 0),
     });
     this.text.setShade(shade);
-    this.announce(got, listed);
+    this.announce(got, listed, from);
   }
 
-  /** Speaks a row once, when it is one that was chosen. @param {import("./data.js").Got} got @param {import("./mass.js").MassList | null} listed */
-  announce({ want }, listed) {
+  /** What a row is the mean of, in words. @param {import("./data.js").Want} want */
+  over({ layer, head }) {
+    const { t } = this.app;
+    if (head !== null && layer !== null) return "";
+    if (layer === null) return t("flow.over_all");
+    return t("flow.over_layer", { count: this.info?.layers.find((one) => one.index === layer)?.query_heads ?? 0 });
+  }
+
+  /** Speaks a row once, when it is one that was chosen. @param {import("./data.js").Got} got @param {import("./mass.js").MassList | null} listed @param {number} from */
+  announce({ want, sink }, listed, from) {
     const { t, store } = this.app;
-    const name = JSON.stringify([want, store.get().mass]);
+    const { mass } = store.get();
+    const name = JSON.stringify([want, mass, from]);
     if (!listed || !this.table || this.said === name || (this.pointed !== null && !store.get().locked) || store.get().queries === null) return;
     this.said = name;
     const top = listed.listed[0];
     if (!top) return;
     this.app.say(t("flow.said", {
-      name: rangeLabel(this.table, ...want.queries), query: want.queries[0], count: listed.listed.length, share: shareText(store.get().mass),
+      name: rangeLabel(this.table, ...want.queries), query: want.queries[0], sum: sumText(t, listed, { mass, from, sink }),
       key: visible(this.table.labels[top.key]), position: top.key, weight: percent(top.weight),
     }));
   }

@@ -3,15 +3,15 @@
 
 /** @type {Record<string, import("../../i18n.js").Text>} */
 export const zhOverview = {
-  "kind.sink": "注意力汇聚",
-  "kind.previous-token": "前一 token",
+  "kind.sink": "注意力汇",
+  "kind.previous-token": "前一个 token",
   "kind.induction": "归纳",
   "kind.local": "局部",
   "kind.uniform": "均匀",
   "kind.mixed": "混合",
   "stat.entropy": "熵（nat）",
   "stat.sink_mass": "sink 占比",
-  "stat.previous_mass": "前一 token 占比",
+  "stat.previous_mass": "前一个 token 占比",
   "stat.induction_mass": "归纳占比",
   "stat.max_weight": "最大权重",
   "stat.mean_distance": "平均距离（token）",
