@@ -8,6 +8,7 @@ from typing import Any
 
 import axe
 import pytest
+from fakes import open_fake
 from looks import every_look
 from map_page import View, map_link, place_of, point_at, wait_drawn, written
 
@@ -102,6 +103,22 @@ def test_every_step_works_with_the_keyboard_alone(open_app: Callable[..., Any]) 
     assert "lock=1" not in address(page)
     page.keyboard.press("Escape")
     assert "q=" not in address(page)
+
+
+def test_finding_in_a_text_that_is_all_in_sight_leaves_the_map_where_it_is(page: Any) -> None:
+    page.set_viewport_size({"width": 1400, "height": 1000})
+    open_fake(page, "#map/made/1.2?lang=en", tokens=20)
+    page.wait_for_selector(".map-proxy")
+    page.wait_for_timeout(300)
+    page.locator(".map-proxy").focus()
+    page.keyboard.press("/")
+    page.keyboard.type("a")
+    page.wait_for_function("() => /of \\d+/.test(document.querySelector('.map-search').innerText)")
+    for _ in range(4):
+        page.keyboard.press("Enter")
+    page.wait_for_timeout(600)
+    assert "k=" in address(page)
+    assert "view=" not in address(page)
 
 
 def test_a_piece_of_text_is_found_and_gone_to(open_app: Callable[..., Any], served: Any) -> None:

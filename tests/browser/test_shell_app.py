@@ -198,7 +198,7 @@ def test_back_and_forward_go_through_screens(page: Any) -> None:
 @pytest.mark.parametrize(
     "view",
     [
-        "#map/made/999.999?q=99999&k=5-1&view=NaN,1,1",
+        "#map/made/x.y?q=-1&k=5-1&view=NaN,1,1",
         "#overview/made/0.1?statistic=__proto__&top=-1&with=../x/1.1",
         "#flow/made?q=4000000000&mass=9",
         "#javascript:alert(1)",
@@ -219,6 +219,45 @@ def test_a_trace_that_is_not_open_is_said_and_the_message_can_be_closed(page: An
     page.get_by_role("button", name="Close").click()
     assert page.locator(".message").count() == 0
     page.wait_for_url("**#map/made/**")  # the address is written a moment later
+
+
+@pytest.mark.parametrize(
+    ("view", "said"),
+    [
+        (
+            "#map/made/99.99?lang=en&q=9999",
+            "The link names what this text does not have: a map of layer 99, query 9999.",
+        ),
+        (
+            "#flow/made/1.99?lang=en&q=7&k=8-4000",
+            "The link names what this text does not have: head 99 of layer 1, key 8–4000.",
+        ),
+        (
+            "#map/made/99.99?lang=zh&q=9999",
+            "链接指向了这个文本里没有的内容：第 99 层的注意力图、query 9999。",
+        ),
+    ],
+)
+def test_a_link_to_what_a_text_does_not_have_says_so(page: Any, view: str, said: str) -> None:
+    def told() -> None:
+        message = page.get_by_role("alert").first
+        message.wait_for()
+        assert message.inner_text().startswith(said)
+        state = page.evaluate("window.attnscopeApp.store.get()")
+        assert state["head"] in (None, 0)
+        assert state["queries"] in (None, [7, 7])
+        assert page.locator(".message").count() == 1
+
+    open_fake(page, view)
+    told()
+    # The same link pasted where the text is open already.
+    open_fake(page, "#flow/made/1.1?lang=en&q=5")
+    page.wait_for_selector(".keys tbody tr")
+    assert page.locator(".message").count() == 0
+    page.evaluate("view => { location.hash = view; }", view)
+    told()
+    screen = "flow" if "flow" in view else "map"
+    page.wait_for_selector(f".screen.{screen}:not([hidden])")
 
 
 def test_escape_closes_the_last_message(page: Any) -> None:

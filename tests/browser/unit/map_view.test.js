@@ -15,7 +15,7 @@ import { largest, totalOf } from "../../../src/attnscope/serve/static/js/screens
 import { addedLabels, joinedLabel } from "../../../src/attnscope/serve/static/js/parts/labels.js";
 import { Haystack, nextHit } from "../../../src/attnscope/serve/static/js/screens/map/search.js";
 import {
-  LARGEST_CELL, clampView, fitView, flight, panBy, reveal, seenRect, toPixels, toTokens, zoomAt,
+  LARGEST_CELL, clampView, fitView, flight, insideView, panBy, reveal, seenRect, toPixels, toTokens, zoomAt,
 } from "../../../src/attnscope/serve/static/js/screens/map/view.js";
 
 const size = { width: 800, height: 600 };
@@ -71,6 +71,18 @@ test("dragging moves the map with the hand, and never out of sight", () => {
   }
   const fitted = fitView(extent, size);
   assert.deepEqual(clampView(fitted, extent, size), fitted);
+});
+
+test("what is gone to is seen without anything beyond the map", () => {
+  for (const [key, query, pixels] of [[0, 0, 14], [32767, 32767, 14], [20000, 3, 30], [5, 32760, 96]]) {
+    const view = insideView({ x: key + 0.5, y: query + 0.5, pixels }, extent, size);
+    const seen = seenRect(view, size);
+    assert.ok(seen.x >= -1e-6 && seen.y >= -1e-6 && seen.x + seen.width <= 32768 + 1e-6 && seen.y + seen.height <= 32768 + 1e-6);
+    assert.ok(key >= seen.x && key + 1 <= seen.x + seen.width + 1e-6 && query >= seen.y && query + 1 <= seen.y + seen.height + 1e-6);
+  }
+  const few = { keys: 12, queries: 12 };
+  const fitted = fitView(few, size);
+  assert.deepEqual(insideView({ x: 11.5, y: 11.5, pixels: fitted.pixels }, few, size), fitted);
 });
 
 test("revealing moves only as far as it must", () => {

@@ -74,7 +74,7 @@ class Shell {
       fail: (message) => this.messages.add(message),
     };
     this.stops = [
-      store.subscribe((now, before) => this.changed(now, before)),
+      store.subscribe((now, before, linked) => this.changed(now, before, linked)),
       watchScheme(root, store),
       this.listen(),
     ];
@@ -137,24 +137,45 @@ class Shell {
       const first = this.traces[0]?.id ?? null;
       this.store.set({ trace: first, ...(first === null ? { screen: "home" } : {}) }, { push: false });
     }
-    await this.settle();
+    await this.settle(known);
     this.show(this.store.get());
   }
 
-  /** Brings the view inside what the trace has. */
-  async settle() {
+  /** Brings the view inside what the trace has. @param {boolean} linked   whether a link named it: then it is said what is not there */
+  async settle(linked) {
     const { trace } = this.store.get();
     if (trace === null) return;
     try {
       const info = await this.source.info(trace);
-      if (this.store.get().trace === trace) this.store.set(fit(this.store.get(), info), { push: false });
+      const state = this.store.get();
+      if (state.trace !== trace) return;
+      const change = fit(state, info);
+      const absent = linked ? this.absent(state, change) : [];
+      if (absent.length) this.messages.add(this.t("shell.absent", { names: absent.join(this.t("shell.absent.join")) }));
+      this.store.set(change, { push: false });
     } catch (error) {
       this.failed(error);
     }
   }
 
-  /** @param {ViewState} now @param {ViewState} before */
-  async changed(now, before) {
+  /**
+   * What a link names and the text does not have, in words.
+   * @param {ViewState} state
+   * @param {Partial<ViewState>} change   by `fit`
+   * @returns {string[]}
+   */
+  absent({ layer, head, queries, keys }, change) {
+    const range = (/** @type {[number, number] | null} */ one) => one && (one[0] === one[1] ? String(one[0]) : `${one[0]}–${one[1]}`);
+    return [
+      change.layer === null ? this.t("shell.absent.layer", { layer: String(layer) })
+        : change.head === null ? this.t("shell.absent.head", { layer: String(layer), head: String(head) }) : "",
+      change.queries === null ? this.t("shell.absent.query", { at: String(range(queries)) }) : "",
+      change.keys === null ? this.t("shell.absent.key", { at: String(range(keys)) }) : "",
+    ].filter(Boolean);
+  }
+
+  /** @param {ViewState} now @param {ViewState} before @param {boolean} linked   whether the URL changed it */
+  async changed(now, before, linked) {
     if (!this.ready) return;
     if (now.language !== before.language) {
       this.unmount();
@@ -166,8 +187,8 @@ class Shell {
     }
     if (now.trace !== before.trace) {
       if (!this.traces.some((one) => one.id === now.trace)) await this.refresh();
-      await this.settle();
-    } else if (now.screen === "map" && before.screen !== "map") await this.settle();
+      await this.settle(linked);
+    } else if (linked || (now.screen === "map" && before.screen !== "map")) await this.settle(linked);
     this.show(this.store.get());
   }
 

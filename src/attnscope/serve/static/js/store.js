@@ -132,8 +132,9 @@ export function fit(state, info) {
   const layer = info.layers.find((one) => one.index === state.layer);
   if (state.layer !== null && (!layer || layer.kind === "none")) Object.assign(change, { layer: null, head: null });
   else if (layer && state.head !== null && state.head >= layer.query_heads) change.head = null;
-  const queries = Math.max(0, ...info.layers.map((one) => one.queries));
   const keys = Math.max(0, ...info.layers.map((one) => one.keys));
+  // On the map a query is a row; in the flow it is a token, and the first may have no row.
+  const queries = state.screen === "flow" ? keys : Math.max(0, ...info.layers.map((one) => one.queries));
   if (state.queries && state.queries[1] >= queries) change.queries = null;
   if (state.keys && state.keys[1] >= keys) change.keys = null;
   if (info.statistics.length && !info.statistics.includes(state.statistic)) change.statistic = info.statistics[0];
@@ -196,7 +197,7 @@ export function createStore(place, { language = "en", wait = 250 } = {}) {
   let written = "";
   /** @type {ReturnType<typeof setTimeout> | null} */
   let timer = null;
-  /** @type {Set<(now: ViewState, before: ViewState) => void>} */
+  /** @type {Set<(now: ViewState, before: ViewState, linked: boolean) => void>} */
   const listeners = new Set();
   const flush = () => {
     if (timer !== null) clearTimeout(timer);
@@ -205,11 +206,11 @@ export function createStore(place, { language = "en", wait = 250 } = {}) {
     if (hash !== written) place.write(hash, false);
     written = hash;
   };
-  /** @type {(next: ViewState) => void} */
-  const become = (next) => {
+  /** @type {(next: ViewState, linked: boolean) => void} */
+  const become = (next, linked) => {
     const before = state;
     state = Object.freeze(next);
-    for (const listener of [...listeners]) listener(state, before);
+    for (const listener of [...listeners]) listener(state, before, linked);
   };
   const stop = place.listen(() => {
     const hash = place.read();
@@ -217,7 +218,7 @@ export function createStore(place, { language = "en", wait = 250 } = {}) {
     if (timer !== null) clearTimeout(timer);
     timer = null;
     written = "";
-    become(decodeView(hash, state.language));
+    become(decodeView(hash, state.language), true);
   });
   return {
     get: () => state,
@@ -233,7 +234,7 @@ export function createStore(place, { language = "en", wait = 250 } = {}) {
         if (timer !== null) clearTimeout(timer);
         timer = setTimeout(flush, wait);
       }
-      become(next);
+      become(next, false);
     },
     subscribe: (listener) => {
       listeners.add(listener);

@@ -184,7 +184,7 @@
  * @typedef {object} Store
  * @property {() => ViewState} get
  * @property {(change: Partial<ViewState>, options?: {push?: boolean}) => void} set
- * @property {(listener: (now: ViewState, before: ViewState) => void) => () => void} subscribe   returns the way to stop
+ * @property {(listener: (now: ViewState, before: ViewState, linked: boolean) => void) => () => void} subscribe   linked: the change came from the URL; returns the way to stop
  */
 
 /**

@@ -5,7 +5,7 @@
  * Not here: the geometry (view.js), what moves it (pointer.js, keys.js).
  */
 
-import { clampView, fitView, flight, panBy, reveal, zoomAt } from "./view.js";
+import { clampView, fitView, flight, insideView, panBy, reveal, zoomAt } from "./view.js";
 
 /** @typedef {import("./view.js").View} View */
 /** @typedef {import("./view.js").Extent} Extent */
@@ -114,6 +114,17 @@ export class Camera {
       this.fitted = true;
       this.store.set({ view: null });
     });
+  }
+
+  /**
+   * Flies to a place without leaving the map; where all of the map is shown it stays so.
+   * @param {{query: number, key: number}} pair
+   * @param {number} pixels   at least so many per token
+   */
+  flyTo({ query, key }, pixels) {
+    const [extent, plot] = [this.extent(), this.plot()];
+    if (this.fitted && this.view.pixels >= pixels) return;
+    this.fly(insideView({ x: key + 0.5, y: query + 0.5, pixels: Math.max(this.view.pixels, pixels) }, extent, plot));
   }
 
   /** @param {View} target @param {() => void} [done] */

@@ -16,6 +16,8 @@ import { toTokens } from "./view.js";
 /** @typedef {import("./subject.js").Spot} Spot */
 
 const NEAR_PIXELS = 24;
+/** So large a token's label can be read. */
+const READ_PIXELS = 14;
 
 export class Chooser {
   /**
@@ -111,8 +113,7 @@ export class Chooser {
   /** @param {Pair} pair */
   flyTo(pair) {
     this.choose(pair, false);
-    const pixels = Math.max(NEAR_PIXELS, this.camera.view.pixels);
-    this.camera.fly({ x: pair.key + 0.5, y: pair.query + 0.5, pixels });
+    this.camera.flyTo(pair, NEAR_PIXELS);
   }
 
   /** @param {import("./search.js").Hit} hit */
@@ -121,7 +122,7 @@ export class Chooser {
     if (!subject) return;
     this.store.set({ keys: [from, to], locked: true });
     const query = Math.max(0, from - subject.tokenOf(0));
-    this.camera.fly({ x: from + 0.5, y: query + 0.5, pixels: Math.max(this.camera.view.pixels, 14) });
+    this.camera.flyTo({ query, key: from }, READ_PIXELS);
     this.say(this.t("map.search.at", { from, text: joinedLabel(subject.tokens, from, to) }));
   }
 

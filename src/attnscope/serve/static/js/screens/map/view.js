@@ -88,6 +88,23 @@ export function clampView(view, extent, size) {
 }
 
 /**
+ * The same view moved so that nothing beyond the map is seen; a map that is smaller than the picture
+ * stands in the top left corner, as it does when all of it is shown.
+ * @param {View} view
+ * @param {Extent} extent
+ * @param {Size} size
+ * @returns {View}
+ */
+export function insideView(view, extent, size) {
+  const { pixels } = clampView(view, extent, size);
+  const within = (/** @type {number} */ at, /** @type {number} */ count, /** @type {number} */ long) => {
+    const half = long / 2 / pixels;
+    return Math.max(half, Math.min(count - half, at));
+  };
+  return { x: within(view.x, extent.keys, size.width), y: within(view.y, extent.queries, size.height), pixels };
+}
+
+/**
  * Moves the map by pixels.
  * @param {View} view
  * @param {number} right
