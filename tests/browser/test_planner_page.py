@@ -284,3 +284,66 @@ def test_the_plot_draws_a_line_for_each_scheme_and_takes_a_context(page: Any, si
     context = int(page.locator("input[data-field=context]").input_value())
     assert 100 < context < 10_000
     check_shown(page, said(context=context))
+
+
+@pytest.mark.parametrize(
+    ("language", "beyond"), [("en", "Beyond the model: 32,768 tokens"), ("zh", "超出模型的上限：")]
+)
+def test_a_context_beyond_the_model_is_said_at_its_top(
+    page: Any, site: Path, language: str, beyond: str
+) -> None:
+    opened(page, site, language, "#m=qwen3.8-27b&v=llama-3-8b")
+    told = page.locator(".headline .beyond")
+    assert told.count() == 1
+    assert told.inner_text().startswith(beyond)
+    assert "8,192" in told.inner_text()
+    assert page.locator('.headline[data-model="llama-3-8b"] .beyond[role=status]').count() == 1
+    top = page.locator('.headline[data-model="llama-3-8b"] .total').bounding_box()
+    assert told.bounding_box()["y"] < top["y"]
+    page.locator("input[data-field=context]").fill("8192")
+    settled(page)
+    assert told.count() == 0
+
+
+def test_numbers_of_the_question_before_are_dimmed(page: Any, site: Path) -> None:
+    opened(page, site)
+    results = page.locator(".results")
+    assert "stale" not in str(results.get_attribute("class"))
+    page.locator("select[data-field=model]").select_option("gemma-3-27b")
+    assert page.locator(".headline").get_attribute("data-model") == "qwen3.8-27b"
+    assert "stale" in str(results.get_attribute("class"))
+    assert results.get_attribute("aria-busy") == "true"
+    page.wait_for_function(
+        "getComputedStyle(document.querySelector('.results')).opacity < 0.5"
+        " || document.querySelector('.headline').dataset.model === 'gemma-3-27b'"
+    )
+    page.wait_for_selector('.headline[data-model="gemma-3-27b"]')
+    assert "stale" not in str(results.get_attribute("class"))
+    assert results.get_attribute("aria-busy") is None
+    assert results.evaluate("(one) => getComputedStyle(one).opacity") == "1"
+
+
+@pytest.mark.parametrize("language", ["en", "zh"])
+def test_an_unknown_architecture_names_the_box_of_the_page(
+    page: Any, site: Path, language: str
+) -> None:
+    opened(page, site, language)
+    page.locator("select[data-field=model]").select_option("…")
+    field = page.locator('textarea[data-field="model.config"]')
+    field.fill(LLAMA.replace('"llama"', '"unheard_of"'))
+    settled(page)
+    error = page.locator(".error").inner_text()
+    assert "unheard_of" in error
+    assert "--" not in error
+    assert "assume_full" not in error
+    if language == "en":
+        assert f"“{page.locator('.more summary').inner_text()}”" in error
+    page.locator(".more summary").click()
+    box = page.locator("label.assume")
+    label = box.inner_text().strip()
+    said_of_box = error.split("“")[1].split("”")[0]
+    assert language == "zh" or label.startswith(said_of_box)
+    box.locator("input").check()
+    settled(page)
+    assert page.locator(".error").is_hidden()
+    assert page.locator(".headline .assumed").count() == 1

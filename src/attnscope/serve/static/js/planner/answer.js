@@ -58,12 +58,14 @@ export function sections(answer, tools) {
  */
 export function headline(model, at, { asked }, { t, w, show }) {
   const { cache } = model;
+  const beyond = model.context_limit !== null && asked.context > model.context_limit;
   const own = model.context_limit === null ? null : t("planner.limit", { tokens: count(model.context_limit) });
   const fact = (/** @type {string} */ key, /** @type {(Node | string | null)[]} */ ...what) => h("div", null, h("dt", null, t(key)), h("dd", null, what));
   const number = (/** @type {string} */ key, /** @type {Numeral} */ value) => show(t(key), value, { name: `${key.slice(8)}.${at}` });
   return h("article", { class: "headline", data: { model: model.name } },
     h("h2", null, model.name),
     h("p", { class: "who" }, [model.architecture, t("planner.layers.count", { count: model.layers }), t("planner.width", { width: count(model.width) }), own].filter(Boolean).join(" · ")),
+    beyond ? h("p", { class: "beyond", role: "status" }, t("planner.beyond", { what: w(model.notes[0]) })) : null,
     model.assumed.map((one) => h("p", { class: "assumed" }, t("planner.assumed", { what: w(one) }))),
     h("p", { class: "total" }, show(t("planner.total"), cache.total, { name: `total.${at}`, short: true }),
       h("span", null, t("planner.total.of", { tokens: count(asked.context), batch: count(asked.batch), format: model.kv_dtype }))),

@@ -14,6 +14,7 @@ import { debounce, fill, h } from "../parts/dom.js";
 import { count } from "../parts/numbers.js";
 import { enPlanner } from "../text/en/planner.js";
 import { enWidgets } from "../text/en/widgets.js";
+import { EN_ERRORS } from "../text/en/plan_errors.js";
 import { PHRASES, PLAN } from "../text/zh/plan.js";
 import { zhPlanner } from "../text/zh/planner.js";
 import { zhWidgets } from "../text/zh/widgets.js";
@@ -24,7 +25,7 @@ import { numerals } from "./numeral.js";
 import { makePlot } from "./plot.js";
 import { inPage, server } from "./source.js";
 import { question, readView, written } from "./view.js";
-import { english, wording } from "./words.js";
+import { wording } from "./words.js";
 
 /** Milliseconds that a reader who types is waited for. */
 const PAUSE = 350;
@@ -33,7 +34,7 @@ const PAUSE = 350;
 function begin(root) {
   const data = JSON.parse(root.querySelector("script.carried")?.textContent ?? "{}");
   const t = translator(data.language, { en: { ...enWidgets, ...enPlanner }, zh: { ...zhWidgets, ...zhPlanner } });
-  const w = data.language === "zh" ? wording(PLAN, PHRASES) : english;
+  const w = data.language === "zh" ? wording(PLAN, PHRASES) : wording(EN_ERRORS);
   const main = /** @type {HTMLElement} */ (root.querySelector("main"));
   const source = data.api ? server(data.api) : inPage(data.script);
   mountScheme(root);
@@ -59,6 +60,7 @@ function begin(root) {
     error.textContent = w(answer.error?.sentence ?? "");
     form.mark(answer.error?.field ?? null, error.id);
     results.classList.toggle("stale", Boolean(answer.error));
+    results.removeAttribute("aria-busy");
     if (answer.error) return;
     fill(heads, answer.models.map((model, at) => headline(model, at, answer, { t, w, show })));
     fill(line, t("planner.command"), " ", h("code", null, answer.command.split(" ").map((word, at) => [at ? " " : "", word.startsWith("--") ? h("span", { class: "option" }, word) : word])));
@@ -67,6 +69,12 @@ function begin(root) {
     const label = t("planner.plot.label", { models: answer.models.map((one) => one.name).join(", "), tokens: count(answer.asked.context) });
     plot.update(answer.picture, answer.asked.context, rooms, label);
     mountContents(root);
+  }
+
+  /** What is shown answers another question than the form now asks. */
+  function wait() {
+    results.classList.add("stale");
+    results.setAttribute("aria-busy", "true");
   }
 
   async function ask() {
@@ -80,6 +88,7 @@ function begin(root) {
     }
     status.textContent = t(data.api ? "planner.asking" : "planner.asking.page");
     root.setAttribute("aria-busy", "true");
+    wait();
     try {
       const answer = await source.ask(wanted);
       if (mine !== asked) return;
@@ -103,6 +112,7 @@ function begin(root) {
     history.replaceState(null, "", fragment ? `#${fragment}` : location.pathname + location.search);
     link();
     form.set(view);
+    wait();
     if (soon) later();
     else {
       later.stop();

@@ -16,9 +16,6 @@
 
 /** @typedef {(text: string) => string} Words */
 
-/** The planner's own language. @type {Words} */
-export const english = (text) => text;
-
 const GAP = /\{([=#*;]?)(\w+)\}/g;
 const KINDS = /** @type {Record<string, string>} */ ({ "#": "([\\d.,/∞^]+)", "=": "(.+?)", "*": "(.+?)", ";": "(.+?)", "": "(.+?)" });
 const DEEPEST = 8;

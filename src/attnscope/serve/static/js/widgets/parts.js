@@ -65,16 +65,24 @@ export function output(name) {
  * @param {readonly string[]} labels
  * @param {{low?: number, high?: number}} [ends]   what the track spans
  */
-export function bars(name, labels, { low = 0, high = 1 } = {}) {
+export function bars(name, labels, ends = {}) {
+  let { low = 0, high = 1 } = ends;
   const rows = labels.map((label, at) => {
     const fill = h("i", null);
     const out = output(`${name}.${at}`);
     const track = h("span", { class: "track", "aria-hidden": "true" }, fill);
     return { fill, out, element: h("div", { class: "bar" }, h("span", { class: "name" }, label), track, out.element) };
   });
-  const zero = (0 - low) / (high - low);
+  let zero = (0 - low) / (high - low);
+  const element = h("div", { class: "bars", style: { "--zero": `${100 * zero}%` } }, rows.map((row) => row.element));
   return {
-    element: h("div", { class: "bars", style: { "--zero": `${100 * zero}%` } }, rows.map((row) => row.element)),
+    element,
+    /** Spans other ends from the next values on, and marks 1. @param {number} least @param {number} most */
+    span: (least, most) => {
+      [low, high] = [least, most];
+      zero = (0 - low) / (high - low);
+      setStyle(element, { "--zero": `${100 * zero}%`, "--one": `${(100 * (1 - low)) / (high - low)}%` });
+    },
     /** @param {readonly number[]} values @param {(value: number) => string} [text] */
     update: (values, text = percent) => {
       rows.forEach(({ fill, out, element }, at) => {

@@ -11,6 +11,9 @@ import { bars, numbersOf, output, slider } from "./parts.js";
 const RULES = ["proportional", "shifted", "softmax"];
 const SHIFT = 5;
 const SMALL = 1e-9;
+/** What the bars span at least: the lesson's own numbers do not move the scale at every touch. */
+const ENDS = [-0.5, 1.15];
+const AROUND = 1.05;
 
 /**
  * @param {HTMLElement} place
@@ -49,12 +52,18 @@ export function mountRules(place, options, data, t) {
   function update() {
     const base = [...state.scores, ...rest];
     const now = [...base, ...(state.joined ? [newcomer] : [])].map((s) => s + (state.shifted ? SHIFT : 0));
-    columns.forEach((one) => one.update(now, base));
+    const reached = RULES.flatMap((rule) => weigh(now, rule)).concat(RULES.flatMap((rule) => gathered(weigh(now, rule).slice(0, base.length), names.length))).filter(Number.isFinite);
+    const low = Math.min(ENDS[0], AROUND * Math.min(...reached));
+    const high = Math.max(ENDS[1], AROUND * Math.max(...reached));
+    columns.forEach((one) => one.update(now, base, low, high));
+    said?.span(low, high);
   }
   const claimed = data.row ? [] : numbersOf(options.claimed);
+  const said = claimed.length ? claim(claimed, names, t) : null;
   fill(place,
     h("div", { class: "controls" }, sliders.map((one) => one.element), h("div", { class: "tools" }, join, shift, reset)),
-    h("div", { class: "columns-of-bars" }, columns.map((one) => one.element), claimed.length ? claim(claimed, names, t) : null));
+    h("div", { class: "columns-of-bars" }, columns.map((one) => one.element), said ? said.element : null),
+    h("p", { class: "note" }, t("rules.scale")));
   update();
   return { dispose: () => fill(place) };
 }
@@ -72,8 +81,14 @@ function toggle(name, label, onToggle) {
 /** @param {number[]} percents @param {string[]} names @param {import("./parts.js").Say} t */
 function claim(percents, names, t) {
   const chart = bars("claimed", names);
-  chart.update(percents.map((one) => one / 100));
-  return h("div", { class: "column claimed" }, h("h4", null, t("rules.claimed")), chart.element, h("p", { class: "verdict bad" }, t("rules.claimed.verdict")));
+  return {
+    element: h("div", { class: "column claimed" }, h("h4", null, t("rules.claimed")), chart.element, h("p", { class: "verdict bad" }, t("rules.claimed.verdict"))),
+    /** @param {number} low @param {number} high */
+    span: (low, high) => {
+      chart.span(low, high);
+      chart.update(percents.map((one) => one / 100));
+    },
+  };
 }
 
 /**
@@ -81,12 +96,17 @@ function claim(percents, names, t) {
  * @param {import("./math/softmax.js").Rule} rule @param {import("./math/row.js").Row} row @param {import("./parts.js").Say} t
  */
 function column(rule, row, t) {
-  const chart = bars(rule, [...barNames(row), t("rules.newcomer")], { low: -0.5, high: 1.15 });
+  const chart = bars(rule, [...barNames(row), t("rules.newcomer")]);
   const ratio = output(`${rule}.ratio`);
   const verdict = h("p", { class: "verdict", data: { name: `${rule}.verdict` } });
   const last = chart.element.lastElementChild;
-  /** @param {number[]} now @param {number[]} before   without the newcomer and the shift */
-  function update(now, before) {
+  /**
+   * @param {number[]} now
+   * @param {number[]} before   without the newcomer and the shift
+   * @param {number} low @param {number} high   the ends that all rules share
+   */
+  function update(now, before, low, high) {
+    chart.span(low, high);
     const weights = weigh(now, rule);
     const alone = weigh(before, rule);
     last?.toggleAttribute("hidden", now.length === before.length);
@@ -97,6 +117,7 @@ function column(rule, row, t) {
     const faults = [];
     if (weights.some(Number.isNaN)) faults.push(t("rules.no_sum"));
     if (weights.some((one) => one < 0)) faults.push(t("rules.negative"));
+    if (weights[1] === 0) faults.push(t("rules.never", { name: row.names[1] }));
     if (differ(share, alone[0] / alone[1])) faults.push(t(now.length > before.length ? "rules.moved" : "rules.shifted_row"));
     verdict.textContent = faults.join(" ") || t("rules.fine");
     verdict.classList.toggle("bad", faults.length > 0);

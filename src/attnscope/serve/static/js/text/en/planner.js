@@ -47,6 +47,7 @@ export const enPlanner = {
   "planner.long": "This config is too long for an address: a link to this page will not hold it.",
   "planner.limit": "up to {tokens} tokens",
   "planner.layers.count": { one: "1 layer", other: "{count} layers" },
+  "planner.beyond": "Beyond the model: {what}.",
   "planner.assumed": "Assumed, not known: {what}.",
   "planner.total": "Cache",
   "planner.total.of": "of cache at {tokens} tokens × {batch}, in {format}",

@@ -47,6 +47,7 @@ export const zhPlanner = {
   "planner.long": "这份 config 太长，网址放不下：复制本页链接不会带上它。",
   "planner.limit": "最长 {tokens} 个 token",
   "planner.layers.count": "{count} 层",
+  "planner.beyond": "超出模型的上限：{what}。",
   "planner.assumed": "这是假设，不是已知：{what}。",
   "planner.total": "缓存",
   "planner.total.of": "缓存，{tokens} 个 token × {batch}，{format}",
