@@ -43,7 +43,7 @@ export const enWidgets = {
   "rules.no_sum": "The sum is 0: there are no weights.",
   "rules.negative": "A negative weight is no share.",
   "rules.never": "“{name}” gets exactly 0: it can never be looked at, and nothing can be compared with it.",
-  "rules.scale": "All bars have one scale; the thin line marks 100 %.",
+  "rules.scale": "All bars have one scale; the line at the right marks 100 %, the other 0.",
   "rules.moved": "The newcomer changed how the first two share.",
   "rules.shifted_row": "The same for all, yet the ratio of the first two changed.",
   "rules.claimed": "What the dialogue claimed",

@@ -43,7 +43,7 @@ export const zhWidgets = {
   "rules.no_sum": "总和是 0，分不出权重。",
   "rules.negative": "出现了负的权重。",
   "rules.never": "「{name}」的权重正好是 0：它永远不会被看到，谁也没法和它比。",
-  "rules.scale": "所有条形用同一把尺；细线是 100%。",
+  "rules.scale": "所有条形用同一把尺；右边的细线是 100%，左边的是 0。",
   "rules.moved": "新来的改变了前两个之间的分法。",
   "rules.shifted_row": "人人加同样多，前两个的比却变了。",
   "rules.claimed": "对话样本编的数",
