@@ -310,7 +310,10 @@ def test_figures_and_terms_open_by_keyboard(page: Any, site: Path, slug: str) ->
     page.keyboard.press("Enter")
     card = page.locator(".note-card")
     assert card.count() == 1
-    assert figures.get(id).formula in card.inner_text()
+    figure, shown = figures.get(id), card.inner_text()
+    assert figure.title["en"] in shown
+    chosen = figure.formula == "as chosen"
+    assert ("chosen for the example" if chosen else figure.formula) in shown
     assert button.get_attribute("aria-expanded") == "true"
     page.keyboard.press("Escape")
     assert card.count() == 0
