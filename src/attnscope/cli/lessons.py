@@ -8,14 +8,14 @@ Not here: the course (attnscope.lessons), its server (attnscope.serve.course).
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-MOST_PORT = 65535
+from attnscope.cli.serving import Models, NoOpen, Port, announce, check_port, open_texts
+
 WORKING = "Computing the course's numbers and drawing its pages; this takes some 10 to 20 s ..."
 
 
@@ -56,16 +56,9 @@ def lessons(
             show_default=False,
         ),
     ] = None,
-    model: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--model", "-m", help="Offer this model for captures too.", show_default=False
-        ),
-    ] = None,
-    port: Annotated[int, typer.Option(help="The port to listen on; 0 takes any that is free.")] = 0,
-    no_open: Annotated[
-        bool, typer.Option("--no-open", help="Only print the address; open no browser.")
-    ] = False,
+    model: Models = None,
+    port: Port = 0,
+    no_open: NoOpen = False,
 ) -> None:
     """The course on attention, in Chinese and English, every number computed.
 
@@ -73,8 +66,7 @@ def lessons(
     Widgets that show a row, a head or a mask also run on your own text, typed there or captured
     before; an exported page opens what `attnscope look TEXT --handout FILE` writes.
     """
-    if not 0 <= port <= MOST_PORT:
-        raise typer.BadParameter(f"--port: expected 0 to {MOST_PORT}, got {port}")
+    check_port(port)
     if export is not None and notes is not None:
         raise typer.BadParameter(
             "--notes: an exported page keeps notes in the browser; leave out one of the two"
@@ -103,28 +95,14 @@ def serve(
     browse: bool,
 ) -> None:
     """Serve the course until interrupted; prints the address, and opens it where a browser is."""
-    from attnscope.cli.serve import has_screen
     from attnscope.lessons import site
     from attnscope.serve.course import Site, Texts, serve_course
-    from attnscope.serve.run import open_all, open_saved, traces_folder
+    from attnscope.serve.run import traces_folder
     from attnscope.serve.store import Store
 
     store, place = Store(), folder or traces_folder()
-    if traces:
-        open_all(store, traces)
-    else:
-        for said in open_saved(store, place):
-            typer.echo(f"Left out: {said}", err=True)
-
-    def ready(address: str) -> None:
-        typer.echo(address)
-        typer.echo("Ctrl-C ends it.", err=True)
-        sys.stdout.flush()
-        if browse and has_screen():
-            import webbrowser
-
-            webbrowser.open(address)
-
+    open_texts(store, traces, place)
     typer.echo(WORKING, err=True)
     pages = site.build(notes=notes is not None, served=True)
-    serve_course(Site(pages, notes, Texts(store, place, tuple(models))), port=port, ready=ready)
+    served = Site(pages, notes, Texts(store, place, tuple(models)))
+    serve_course(served, port=port, ready=announce(browse=browse))
