@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import resource
 import shlex
 import sys
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
+from unittest import mock
 
 import pytest
 import torch
@@ -18,6 +20,7 @@ from transformers import LlamaForCausalLM
 import attnscope
 from attnscope.cli import gather, look
 from attnscope.cli.report import HEAD_VALUES, NextToken, Report
+from attnscope.errors import TraceError
 from attnscope.trace import Trace
 
 TEXT = "Xiao Ming gave the apple to Xiao Wang. Who has the apple now? The apple is with"
@@ -358,3 +361,30 @@ def test_chinese_shows_whole_characters(run: Callable[..., Any]) -> None:
     assert shown.code == 0, shown.err
     assert "\ufffd" not in shown.out
     assert "What the last token '王' " in shown.out  # the last token is a part of it
+
+
+def test_a_handout_ends_with_the_token_that_asks(trace: Trace, tmp_path: Path) -> None:
+    from attnscope.cli import handout
+
+    with mock.patch("attnscope.tiles.handouts.MOST_TOKENS", 5):
+        handout.write(tmp_path / "mine.json", trace, (0, 0), 9)
+    said = json.loads((tmp_path / "mine.json").read_text(encoding="utf-8"))
+    assert said["tokens"]["start"] == 5
+    assert len(said["tokens"]["labels"]) == 5
+
+
+@pytest.mark.parametrize("room", [100, -1])
+def test_a_full_disk_leaves_no_handout(trace: Trace, tmp_path: Path, room: int) -> None:
+    """A real limit of the system: soon, and at the last character, which is written on closing."""
+    from attnscope.cli import handout
+
+    handout.write(tmp_path / "whole.json", trace, (0, 0), 9)
+    size = (tmp_path / "whole.json").stat().st_size
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (room if room > 0 else size + room, before[1]))
+    try:
+        with pytest.raises(TraceError, match=r"mine\.json: cannot be written \(File too large\)"):
+            handout.write(tmp_path / "mine.json", trace, (0, 0), 9)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    assert not (tmp_path / "mine.json").exists()

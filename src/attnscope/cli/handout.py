@@ -48,11 +48,12 @@ def write(place: Path, trace: Trace, head: tuple[int, int], query: int) -> None:
     start = max(0, query + 1 - MOST_TOKENS)
     text = json.dumps(handout(trace, heads, start=start), ensure_ascii=False, allow_nan=False)
     try:
-        with place.open("x", encoding="utf-8", errors="replace") as file:
-            try:
+        file = place.open("x", encoding="utf-8", errors="replace")
+        try:
+            with file:
                 file.write(text + "\n")
-            except OSError:
-                place.unlink(missing_ok=True)
-                raise
+        except OSError:  # the last of it is written when the file is closed
+            place.unlink(missing_ok=True)
+            raise
     except OSError as error:
         raise TraceError(f"{place}: cannot be written ({error.strerror}).") from None
