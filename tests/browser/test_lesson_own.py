@@ -381,6 +381,22 @@ def test_the_readers_heads_are_counted_by_kind(own: Open, trace: Trace) -> None:
     assert number(widget, "chosen.first") == pytest.approx(first, rel=1e-6)
 
 
+def test_names_of_results_keep_their_room_on_a_phone(
+    page: Any, site: Path, files: dict[int, Path]
+) -> None:
+    """Two results in one line left the name of the first a letter a line."""
+    page.set_viewport_size({"width": 360, "height": 740})
+    opened(page, site, "zh", "04-masking")
+    widget = page.locator("#widget-weights")
+    drop(widget, files[0].read_text(encoding="utf-8"))
+    widget.locator('[data-name="own.guide"]').wait_for()
+    names = widget.locator(".stand dt")
+    assert names.count() >= 2
+    for name in names.all():
+        box = name.bounding_box()
+        assert box["width"] > 3 * box["height"]
+
+
 def test_the_choice_is_offered_again_and_can_be_undone(
     page: Any, site: Path, files: dict[int, Path]
 ) -> None:

@@ -72,7 +72,8 @@ export const weights = (place, options, subject, t) => {
   const first = /** @type {Mask} */ (options.mask ?? "before");
   fill(place, h("div", { class: "controls" }, maskSwitch(t, first, update)),
     h("div", { class: "columns-of-bars two" }, columns.map(({ head, chart, sum: all, future }) => h("div", { class: "column" },
-      h("h4", null, t("own.head.of", { layer: head.layer, head: head.head })), chart.element, facts([[t("world.sum"), all.element], [t("world.future"), future.element]])))));
+      h("h4", null, t("own.head.of", { layer: head.layer, head: head.head })), chart.element,
+      h("dl", null, h("dt", null, t("world.sum")), h("dd", null, all.element), h("dt", null, t("world.future")), h("dd", null, future.element))))));
   update(first);
   return mounted(place);
 };
