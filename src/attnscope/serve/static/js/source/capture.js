@@ -5,7 +5,7 @@
  * The idea: the events are server-sent events read from a plain fetch, so one AbortSignal ends both
  * the reading and, by DELETE, the work itself. A stream that breaks off before "done" is an error.
  *
- * Not here: the form a reader fills in (screens/home).
+ * Not here: the forms a reader fills in (screens/home, widgets/own).
  */
 
 import { SourceError, abortError, isAbort } from "./errors.js";
@@ -20,6 +20,19 @@ import { SourceError, abortError, isAbort } from "./errors.js";
  * @property {(path: string, query?: Record<string, string | number>, init?: RequestInit) => Promise<Response>} get
  * @property {(path: string, query?: Record<string, string | number>, init?: RequestInit) => Promise<any>} json
  */
+
+/** Bytes of the longest text that the server takes. */
+const MOST_BYTES = 1e6;
+
+/**
+ * What is wrong with a text before it is sent.
+ * @param {string} text
+ * @returns {"empty" | "long" | null}
+ */
+export function faultOfText(text) {
+  if (text.trim() === "") return "empty";
+  return new TextEncoder().encode(text).length > MOST_BYTES ? "long" : null;
+}
 
 /**
  * Cuts the text of an event stream into the data of its events.

@@ -5,6 +5,7 @@
  * Not here: the process that captures (the server's).
  */
 
+import { faultOfText } from "../../source/capture.js";
 import { explain, isAbort } from "../../source/errors.js";
 
 /**
@@ -93,8 +94,8 @@ export function jobOf(app) {
  * @returns {string | null}
  */
 export function faultOf({ text, model, generate }) {
-  if (text.trim() === "") return "home.fault.empty";
-  if (new TextEncoder().encode(text).length > 1e6) return "home.fault.long";
+  const wrong = faultOfText(text);
+  if (wrong) return `home.fault.${wrong}`;
   if (model === "") return "home.fault.model";
   return Number.isInteger(generate) && generate >= 0 && generate <= MOST_GENERATED ? null : "home.fault.generate";
 }

@@ -2,10 +2,10 @@
 /** A text typed on the page and captured by the server: model, progress, cancel, what went wrong. */
 
 import { fill, h } from "../../parts/dom.js";
+import { faultOfText } from "../../source/capture.js";
 import { isAbort } from "../../source/errors.js";
 
 const STAGES = ["loading", "reading", "saving"];
-const MOST_BYTES = 1e6;
 
 /**
  * @param {import("./source.js").Source} source
@@ -40,9 +40,8 @@ export function captureForm(source, t, onDone) {
     said.textContent = t(`own.stage.${event.what}`);
   }
   async function start() {
-    const bytes = new TextEncoder().encode(text.value).length;
-    const wrong = text.value.trim() === "" ? "own.fault.empty" : bytes > MOST_BYTES ? "own.fault.long" : null;
-    said.textContent = wrong ? t(wrong) : t("own.starting");
+    const wrong = faultOfText(text.value);
+    said.textContent = t(wrong ? `own.fault.${wrong}` : "own.starting");
     if (wrong || control) return;
     control = new AbortController();
     busy(true);
