@@ -21,7 +21,7 @@ from attnscope.lessons.site.widgets import WIDGETS
 from attnscope.lessons.site.words import LANGUAGES, WORDS
 from attnscope.plan.find import CONFIGS
 
-FRONT = "---\nid: softmax\nnumber: 3\ntitle: T\nquestion: Q\nminutes: 9\nsummary: S\n---\n"
+FRONT = "---\nid: softmax\nnumber: 3\ntitle: T\nquestion: Q\nallow: 9\nsummary: S\n---\n"
 FIRST = 9  # the line of the text behind it
 
 
@@ -194,12 +194,30 @@ def test_a_figures_value_is_printed_and_carried(course: Course) -> None:
         (":::code os:path\n:::", "9: os: expected a module of attnscope"),
         (":::code attnscope.core.strip:nothing\n:::", "9: attnscope.core.strip:nothing: there is"),
         (":::question a\nb\n:::", "9: question: expected a title"),
+        (":::deeper a\nb\n:::", "9: deeper: expected a title"),
+        (":::deeper | T\nb\n:::", "9: deeper: expected an id"),
+        (":::deeper a=1 b | T\nb\n:::", "9: deeper: no option 'a'"),
+        (":::deeper a | T\n{fig:no.such}\n:::", "10: There is no figure 'no.such'"),
         (":::here nothing\n:::", "9: there is no generation 'nothing'"),
     ],
 )  # fmt: skip
 def test_what_is_wrong_is_named_with_file_and_line(text: str, said: str, course: Course) -> None:
     with pytest.raises(ContentError, match=re.escape(f"en/03-softmax.md:{said}")):
         drawn(text, course)
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_a_second_reading_is_folded_and_holds_anything(course: Course, language: str) -> None:
+    inside = "*Text* {fig:softmax.8_7_9.largest}\n:::widget growth\n:::"
+    html = drawn(f"Before\n:::deeper more | A *title*\n{inside}\n:::", course, language)
+    folded = re.search(r'<details class="deeper" id="deeper-more">(.*?)</details>', html, re.DOTALL)
+    assert folded is not None
+    summary, _, rest = folded[1].partition("</summary>")
+    assert WORDS[language]["deeper"] in summary
+    assert "A <em>title</em>" in summary
+    for piece in ("<em>Text</em>", 'data-figure="softmax.8_7_9.largest"', 'id="widget-growth"'):
+        assert piece in rest
+    assert "Before" not in folded[0]
 
 
 def test_html_in_a_lesson_is_text(course: Course) -> None:

@@ -5,7 +5,11 @@ What a block needs (words, options, parts) is checked where it is drawn, so an e
 
     not-yet  flow  predict  design(naive, fails, fix)  widget  formula(explain)  equation  steps
     misconception  correction  try  evidence(problem, mathematics, experiment)  one-sentence  gap
-    questions(question)  exercise  code  walk(lines)  here
+    questions(question)  exercise  code  walk(lines)  here  deeper
+
+`deeper` folds what is a second reading, under a title that says what waits there; a lesson is whole
+without it, and its minutes do not count it. Anything may stand inside. What the lesson goes on with
+(a term, a number of the next section) belongs before it.
 
 Not here: answers and choices (asking.py), the diagram and code (showing.py).
 """
@@ -167,6 +171,18 @@ def question(block: Block, page: Page) -> str:
     id = page.id(f"question-{word(block, 'an id')}", block.place)
     return (
         f'<details class="question" id="{id}"><summary>{titled(block, page)}</summary>'
+        f"<div>{draw(block.children, page)}</div></details>"
+    )
+
+
+@block("deeper")
+def deeper(block: Block, page: Page) -> str:
+    """A second reading, folded; open when printed."""
+    options(block)
+    id = page.id(f"deeper-{word(block, 'an id')}", block.place)
+    return (
+        f'<details class="deeper" id="{id}"><summary><i>{page.say("deeper")}</i> '
+        f"<span>{titled(block, page)}</span></summary>"
         f"<div>{draw(block.children, page)}</div></details>"
     )
 

@@ -18,6 +18,7 @@ from attnscope.lessons.site.blocks import draw
 from attnscope.lessons.site.browser_python import SCRIPT, planner_script
 from attnscope.lessons.site.check import check
 from attnscope.lessons.site.course import PLAN, Course, Lesson, load
+from attnscope.lessons.site.pace import reading_minutes
 from attnscope.lessons.site.page import OWN_STYLES, STYLES, Frame, Page, html
 from attnscope.lessons.site.planner import planner_page
 from attnscope.lessons.site.source import Place
@@ -108,13 +109,16 @@ def draw_lesson(course: Course, lesson: Lesson, *, notes: bool = False) -> tuple
     page = Page(course, lesson.document, lesson.language, lesson.number)
     content = draw(lesson.document.children, page)
     place = Place(lesson.document.file, 1)
-    first = (
-        f'<header class="opening"><p class="which">{page.say("lesson", number=lesson.number)} '
-        f"<span>{page.say('minutes', minutes=lesson.document.field('minutes'))}</span></p>"
+    opening = (
         f"<h1>{page.title(lesson.title, place)}</h1>"
         f'<p class="one-question"><span>{page.say("question")}</span> '
         f"{page.title(lesson.document.field('question'), place)}</p>"
-        f'<p class="summary">{page.title(lesson.document.field("summary"), place)}</p></header>'
+        f'<p class="summary">{page.title(lesson.document.field("summary"), place)}</p>'
+    )
+    minutes = round(reading_minutes(opening + content))
+    first = (
+        f'<header class="opening"><p class="which">{page.say("lesson", number=lesson.number)} '
+        f"<span>{page.say('minutes', minutes=minutes)}</span></p>{opening}</header>"
     )
     last = (
         f'<section class="notes"><h2 id="{page.id("notes", place)}">{page.say("notes")}</h2>'

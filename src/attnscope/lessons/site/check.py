@@ -82,7 +82,7 @@ def alike(course: Course) -> list[str]:
             if one != other:
                 said.append(f"{a.file.name}: zh has {_shown(one)} where en has {_shown(other)}.")
                 break
-        for name in ("id", "number", "minutes"):
+        for name in ("id", "number"):
             if a.fields.get(name) != b.fields.get(name):
                 said.append(f"{a.file.name}: the field {name!r} differs between the languages.")
     terms = course.terms["zh"].keys() ^ course.terms["en"].keys()

@@ -18,7 +18,9 @@ from attnscope.lessons.site.source import Block, ContentError, Document, Place, 
 from attnscope.lessons.site.words import LANGUAGES
 
 CONTENT: Final = Path(__file__).parents[1] / "content"
-FIELDS: Final = ("id", "number", "title", "question", "minutes", "summary")
+FIELDS: Final = ("id", "number", "title", "question", "summary")
+OPTIONAL: Final = ("allow",)
+"""What a lesson's front matter has, and what it may have."""
 PLAN: Final = (
     "embeddings", "projections", "softmax", "masking", "whole", "rope", "heads", "cache",
     "grouped", "latent", "linear", "stability", "reading",
@@ -133,6 +135,9 @@ def _lessons(folder: Path, language: str) -> tuple[Lesson, ...]:
         start = Place(file, 1)
         for name in FIELDS:
             one.document.field(name)
+        for name in one.document.fields.keys() - {*FIELDS, *OPTIONAL}:
+            there = ", ".join((*FIELDS, *OPTIONAL))
+            raise start.error(f"the front matter has no field {name!r}; there are {there}.")
         number = one.document.field("number")
         if not number.isdigit():
             raise start.error(f"number: expected a whole number, got {number!r}.")

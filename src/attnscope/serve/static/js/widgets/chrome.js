@@ -1,5 +1,5 @@
 // @ts-check
-/** What stands around a lesson: the scheme's button, the list of sections, the notes. */
+/** What stands around a lesson: the scheme's button, the list of sections, the notes, printing. */
 
 import { debounce, fill, h } from "../parts/dom.js";
 import { keep, kept, keptScheme } from "./keep.js";
@@ -92,6 +92,25 @@ export function mountScrolling(root) {
   };
   new ResizeObserver(look).observe(root);
   look();
+}
+
+/**
+ * On paper nothing can be unfolded: what a lesson folds is open while it is printed, but for the way
+ * to an exercise's answer.
+ * @param {HTMLElement} root
+ */
+export function mountPrinting(root) {
+  /** @type {HTMLDetailsElement[]} */
+  let opened = [];
+  window.addEventListener("beforeprint", () => {
+    const folded = ".deeper, .question, .design > details";
+    opened = [.../** @type {NodeListOf<HTMLDetailsElement>} */ (root.querySelectorAll(folded))].filter((one) => !one.open);
+    for (const one of opened) one.open = true;
+  });
+  window.addEventListener("afterprint", () => {
+    for (const one of opened) one.open = false;
+    opened = [];
+  });
 }
 
 /**

@@ -14,7 +14,7 @@ import { enWidgets } from "../text/en/widgets.js";
 import { zhWidgets } from "../text/zh/widgets.js";
 import { mountExercises, mountFormulas, mountPredictions } from "./asking.js";
 import { mountCards } from "./cards.js";
-import { mountContents, mountFlow, mountNotes, mountScheme, mountScrolling } from "./chrome.js";
+import { mountContents, mountFlow, mountNotes, mountPrinting, mountScheme, mountScrolling } from "./chrome.js";
 import { mountOwn } from "./own/control.js";
 import { ownOf } from "./own/registry.js";
 import { sourceAt } from "./own/source.js";
@@ -28,6 +28,7 @@ function begin(root) {
   mountScheme(root);
   mountContents(root);
   mountFlow(root);
+  mountPrinting(root);
   mountPredictions(root, t);
   mountExercises(root, t);
   mountFormulas(root, t);
