@@ -12,7 +12,7 @@ import pytest
 from attnscope.lessons import figures
 from attnscope.lessons.site import ContentError, load
 from attnscope.lessons.site.check import alike, bare, check, in_order, numbers, outline
-from attnscope.lessons.site.course import CONTENT, PLAN, Course, Lesson
+from attnscope.lessons.site.course import CONTENT, PLAN, Course, Lesson, glossary
 from attnscope.lessons.site.source import Block, Document, Text, parse, walk
 from attnscope.lessons.site.timeline import generations
 from attnscope.mechanisms import CATALOGUE
@@ -144,6 +144,44 @@ def test_a_word_used_before_it_is_introduced_is_noticed(course: Course, tmp_path
         assert len(found) == 1, found
         assert f"{word!r} is used before {{new:" in found[0]
         assert found[0].startswith(f"{language}/03-softmax.md:")
+
+
+@pytest.mark.parametrize(
+    ("language", "id", "before", "after", "word"),
+    [
+        ("en", "embeddings", "There are two ways", "Weights: there are two ways", "weight"),
+        ("en", "embeddings", "There are two ways", "With two queries, there are two ways", "query"),
+        ("en", "heads", "## Two jobs", "With MHA.\n\n## Two jobs", "MHA"),
+        ("zh", "cache", "训练时整句话都在", "训练时整句话都在，预填充", "预填充"),
+        ("zh", "embeddings", "量法有两种。", "量法有两种，每层一种。", "层"),
+    ],
+)
+def test_words_are_looked_for_in_all_their_forms(
+    course: Course, language: str, id: str, before: str, after: str, word: str, tmp_path: Path
+) -> None:
+    """Several of a thing, either half of a name in two ways, and further spellings."""
+    [said] = in_order(damaged(course, id, language, before, after, tmp_path))
+    assert re.search(rf"'{word}(?:（.*）| \(.*\))?' is used before", said), said
+
+
+def test_what_announces_a_word_does_not_use_it(course: Course, tmp_path: Path) -> None:
+    """A heading, and what a lesson says it does not touch; the text below them does."""
+    for before, after, count in (
+        ("## How to measure", "## Jacobians, or how to measure", 0),
+        ("- **What is fetched.**", "- **Jacobians.** - **What is fetched.**", 0),
+        ("A model does not read", "Jacobians are for later. A model does not read", 1),
+    ):
+        found = in_order(damaged(course, "embeddings", "en", before, after, tmp_path))
+        assert len(found) == count, (after, found)
+
+
+@pytest.mark.parametrize(
+    "fence", ["define a check=no | A", "define a check=also | A", "define a check=none also=b | A"]
+)
+def test_a_term_that_nothing_could_find_is_refused(fence: str) -> None:
+    document = parse(f"---\nid: glossary\n---\n:::{fence}\nMeaning.\n:::", Path("en/glossary.md"))
+    with pytest.raises(ContentError, match=r"4: the term 'a' needs a spelling that can be looked"):
+        glossary(document)
 
 
 def test_all_that_is_wrong_is_said_at_once(course: Course, tmp_path: Path) -> None:

@@ -13,14 +13,14 @@ Not here: what is wrong with a single block (blocks.py).
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from itertools import zip_longest
 from typing import Final
 
 from attnscope.lessons import figures
 from attnscope.lessons.site.course import Course, Lesson, Term
 from attnscope.lessons.site.inline import HEADING, references
-from attnscope.lessons.site.source import Block, ContentError, Document, Text, walk
+from attnscope.lessons.site.source import Block, ContentError, Document, Node, Text, walk
 
 HEAD: Final = re.compile(r"^(#{2,4}) (.*)$", re.MULTILINE)
 TEX_FIGURE: Final = re.compile(r"\\fig\{([^}]*)\}")
@@ -148,13 +148,21 @@ def in_order(course: Course) -> list[str]:
     return said
 
 
-def _pieces(document: Document) -> Iterator[tuple[str, Text]]:
-    """Every text in reading order, titles too, with its place."""
-    for node in walk(document.children):
+AHEAD: Final = ("not-yet", "flow")
+"""Blocks that name what later lessons bring, to say that it is not here yet."""
+
+
+def _pieces(nodes: Iterable[Node]) -> Iterator[tuple[str, Text]]:
+    """Every text in reading order, titles too, with its place; not what announces things."""
+    for node in nodes:
         if isinstance(node, Text):
             yield node.source, node
-        elif node.title:
+            continue
+        if node.name in AHEAD:
+            continue
+        if node.title:
             yield node.title, Text(node.place, node.title)
+        yield from _pieces(node.children)
 
 
 def _early(course: Course, lesson: Lesson, known: set[str]) -> list[str]:
@@ -163,7 +171,7 @@ def _early(course: Course, lesson: Lesson, known: set[str]) -> list[str]:
         body.partition("|")[0]
         for other in course.lessons[lesson.language]
         if other.number >= lesson.number
-        for source, _ in _pieces(other.document)
+        for source, _ in _pieces(other.document.children)
         for kind, body, _, _ in references(source)
         if kind == "new"
     }
@@ -173,7 +181,7 @@ def _early(course: Course, lesson: Lesson, known: set[str]) -> list[str]:
         if id in introduced_later and id not in known
     }
     said = []
-    for source, text in _pieces(lesson.document):
+    for source, text in _pieces(lesson.document.children):
         for at, id in _uses(source, waiting):
             if id in known:
                 continue
@@ -191,7 +199,8 @@ def _uses(source: str, waiting: dict[str, Term]) -> Iterator[tuple[int, str]]:
     """Where a text spells a waiting term before its own {new:…} of it."""
     news = {b.partition("|")[0]: s for k, b, s, _ in references(source) if k == "new"}
     uses = {b.partition("|")[0]: s for k, b, s, _ in reversed(references(source)) if k == "term"}
-    prose = bare(source)
+    # A heading may name what its section is about to introduce.
+    prose = HEAD.sub(lambda found: " " * len(found[0]), bare(source))
     for id, term in waiting.items():
         places = [at for spelling in term.spellings if (at := _find(prose, spelling)) >= 0]
         if id in uses:
@@ -201,8 +210,9 @@ def _uses(source: str, waiting: dict[str, Term]) -> Iterator[tuple[int, str]]:
 
 
 def _find(text: str, spelling: str) -> int:
-    """Where a word stands; a Latin one as a whole word, whatever its case."""
+    """Where a word stands; a Latin one as a whole word, one or several, whatever its case."""
     if not LATIN.search(spelling):
         return text.find(spelling)
-    found = re.search(rf"(?<![A-Za-z\\]){re.escape(spelling)}(?![A-Za-z])", text, re.IGNORECASE)
+    several = rf"{re.escape(spelling[:-1])}(?:{re.escape(spelling[-1])}(?:e?s)?|ies)"
+    found = re.search(rf"(?<![A-Za-z\\])(?:{several})(?![A-Za-z])", text, re.IGNORECASE)
     return found.start() if found else -1

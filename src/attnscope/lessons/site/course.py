@@ -8,6 +8,7 @@ Not here: parsing (source.py), pages (page.py), what must be equal in both langu
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -18,6 +19,7 @@ from attnscope.lessons.site.source import Block, ContentError, Document, Place, 
 from attnscope.lessons.site.words import LANGUAGES
 
 CONTENT: Final = Path(__file__).parents[1] / "content"
+TWO_WAYS: Final = re.compile(r"(.+?)\s*[（(](.+)[)）]")
 FIELDS: Final = ("id", "number", "title", "question", "summary")
 OPTIONAL: Final = ("allow",)
 """What a lesson's front matter has, and what it may have."""
@@ -36,8 +38,8 @@ class Term:
     Attributes:
         id: as `{term:id}` names it.
         name: what it is called.
-        spellings: every way in which a text may spell it, the name among them; for the check that
-            a term is introduced before it is used.
+        spellings: the ways in which a text may spell it, for the check that a term is introduced
+            before it is used; at least one.
         meaning: Markdown.
     """
 
@@ -152,7 +154,10 @@ def _lessons(folder: Path, language: str) -> tuple[Lesson, ...]:
 
 
 def glossary(document: Document) -> dict[str, Term]:
-    """The terms of a glossary file: blocks `:::define id also=… | Name`.
+    """The terms of a glossary file: blocks `:::define id also=… check=also | Name`.
+
+    A name may say itself in two ways, "MQA (multi-query attention)"; `also` has further ones. Where
+    the name is an everyday word as well, `check=also` has only those of `also` looked for.
 
     Raises:
         ContentError: a block of another name, a term without a name or meaning, or one twice.
@@ -174,9 +179,15 @@ def _term(block: Block) -> Term:
     if len(block.children) != 1 or not isinstance(block.children[0], Text):
         raise block.place.error(f"the term {block.words[0]!r} needs its meaning, as text.")
     also = tuple(filter(None, block.options.get("also", "").split(",")))
-    unchecked = block.options.get("check") == "no"
-    spellings = () if unchecked else (block.title, *also)
-    return Term(block.words[0], block.place, block.title, spellings, block.children[0])
+    own = TWO_WAYS.fullmatch(block.title)
+    spellings = {"all": (*(own.groups() if own else (block.title,)), *also), "also": also}
+    checked = spellings.get(block.options.get("check", "all"))
+    if not checked:
+        raise block.place.error(
+            f"the term {block.words[0]!r} needs a spelling that can be looked for: write no "
+            "check=, or check=also with also=…."
+        )
+    return Term(block.words[0], block.place, block.title, checked, block.children[0])
 
 
 __all__ = ["CONTENT", "PLAN", "ContentError", "Course", "Lesson", "Term", "glossary", "load"]
