@@ -121,7 +121,7 @@ def test_a_function_is_followed_to_its_last_line(page: Any, site: Path) -> None:
     """Every line of the walked functions is on the page, in order, and each has its words."""
     opened(page, site, "en", "08-cache")
     walks = page.locator("figure.walk")
-    assert walks.count() == 3
+    assert walks.count() == 4
     for at in range(walks.count()):
         where = str(walks.nth(at).locator("figcaption code").text_content())
         path, first = where.split(":")

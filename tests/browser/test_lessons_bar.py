@@ -54,6 +54,23 @@ def test_every_page_is_reached_from_every_page(
     page.wait_for_url("**/index.html")
 
 
+@pytest.mark.parametrize("language", ["en", "zh"])
+def test_the_timeline_says_where_its_reader_came_from(page: Any, site: Path, language: str) -> None:
+    page.goto(address(site, language, "timeline.html"))
+    marks = page.locator(".timeline > li mark")
+    assert marks.count() >= 18
+    assert not any(marks.nth(at).is_visible() for at in range(marks.count()))
+    for slug, name in (("08-cache", "cache"), ("12-stability", "qk_norm")):
+        page.goto(address(site, language, f"{slug}.html"))
+        page.locator(".here > p a").click()
+        page.wait_for_url(f"**/timeline.html#{name}")
+        seen = [at for at in range(marks.count()) if marks.nth(at).is_visible()]
+        assert len(seen) == 1
+        said = {"en": "You are here", "zh": "你在这里"}[language]
+        assert marks.nth(seen[0]).text_content() == said
+        assert page.locator(f"#{name} mark").is_visible()
+
+
 @pytest.mark.parametrize("name", ["timeline.html", "03-softmax.html"])
 def test_what_a_link_names_is_not_behind_the_bar(page: Any, site: Path, name: str) -> None:
     """On a phone, where the bar has two rows and stays."""

@@ -25,8 +25,8 @@ NAMES = frozenset((
     "sigma",
     # Models, makers, authors.
     "DeepSeek", "AI", "NVIDIA", "Flash", "XXL", "Kimi", "Team", "Mistral", "gpt", "oss",
-    "Ainslie", "Bahdanau", "Beltagy", "Bridle", "Cho", "Dehghani", "Hatamizadeh", "Henry", "Kautz",
-    "Qiu", "Shazeer", "Su", "Sutskever", "Vaswani", "Xiao", "Yang",
+    "Ainslie", "Bahdanau", "Beltagy", "Bridle", "Cho", "Dehghani", "Elman", "Hatamizadeh", "Henry",
+    "Kautz", "Qiu", "Shazeer", "Su", "Sutskever", "Vaswani", "Xiao", "Yang",
 ))  # fmt: skip
 """What a Chinese text says in Latin letters."""
 NUMBER = re.compile(r"(?<![A-Za-z_])\d+(?:\.\d+)?")

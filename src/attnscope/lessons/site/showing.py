@@ -151,5 +151,5 @@ def here(block: Block, page: Page) -> str:
     return (
         f'<section class="here"><h2 id="{id}">{page.say("here")}</h2>'
         f"{draw(block.children, page)}<ol>{items}</ol>"
-        f'<p><a href="timeline.html">{page.say("here.all")}</a></p></section>'
+        f'<p><a href="timeline.html#{escape(name)}">{page.say("here.all")}</a></p></section>'
     )

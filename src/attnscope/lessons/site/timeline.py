@@ -4,12 +4,15 @@ The idea: the catalogue of mechanisms says which generations there are, when and
 words stand in content/{zh,en}/timeline.md, one block a generation, with their numbers as figures.
 
     :::generation dot_product lesson=2 short=Q·K | Self-attention (year= and paper= where the
-    catalogue has no such mechanism)
+    catalogue has no such mechanism, or a later one)
     :::solved
     :::
     :::stuck
     :::
     :::
+
+A lesson links to its own generation; the page then says "you are here" beside it, by its style
+alone (`:target`), so that it also does where no script runs.
 
 Not here: the mechanisms (attnscope.mechanisms).
 """
@@ -83,7 +86,8 @@ def timeline(page: Page) -> str:
         )
         items.append(
             f'<li id="{page.id(one.name, one.block.place)}">'
-            f'<p class="when">{escape(one.when)}</p><div><h2>{titled(one.block, page)} {way}</h2>'
+            f'<p class="when">{escape(one.when)}</p><div><h2>{titled(one.block, page)} {way}'
+            f'<mark class="here">{page.say("here")}</mark></h2>'
             f"<dl>{rows}<dt>{page.say('paper')}</dt>"
             f'<dd class="paper">{escape(one.paper)}</dd></dl></div></li>'
         )

@@ -28,7 +28,7 @@ export const enDecoding = {
   "exact.largest": "largest difference",
   "exact.of": "{differ} of {all}",
   "exact.anew": "every prefix anew, row by row",
-  "exact.atOnce": "all rows at once, added in four lanes",
+  "exact.atOnce": "all rows at once, added in four partial sums",
   "exact.same": "Against the same work done again, not one bit differs.",
   "exact.rounded": "Rounded when they are kept: now the cache does change the result.",
   "roof.batch": "Requests at once",

@@ -27,7 +27,7 @@ export const enLatent = {
   "merge.apart": "Difference",
   "merge.queries": "Merged queries that {count} distances need",
   "merge.verdict.none": "One number in both forms, from {numbers} numbers of a latent. But no distance is in it.",
-  "merge.verdict.key": "The line that was merged once is right at distance 0 alone.",
+  "merge.verdict.key": "The line that was merged once is right at distance 0; anywhere else it is so by chance.",
   "merge.verdict.beside": "One number in both forms, and the distance is in it, by {rotary} more numbers a token.",
   "forms.fresh.power": "New tokens: 2 to the power of",
   "forms.cached.power": "Cached tokens: 2 to the power of (0: none)",

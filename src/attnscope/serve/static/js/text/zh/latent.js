@@ -27,7 +27,7 @@ export const zhLatent = {
   "merge.apart": "相差",
   "merge.queries": "{count} 个距离要并出几个 query",
   "merge.verdict.none": "两种形式是同一个数，只用潜向量的 {numbers} 个数。可是里面没有距离。",
-  "merge.verdict.key": "只并了一次的那条线，只在距离 0 处是对的。",
+  "merge.verdict.key": "只并了一次的那条线，在距离 0 处是对的；别处对上了，也只是碰巧。",
   "merge.verdict.beside": "两种形式是同一个数，距离也在里面，代价是每个 token 多存 {rotary} 个数。",
   "forms.fresh.power": "新 token：2 的几次方",
   "forms.cached.power": "已缓存的 token：2 的几次方（0 表示没有）",
