@@ -168,6 +168,17 @@ def test_holding_scores_is_what_the_mechanism_does() -> None:
     assert value("stable.softcap.gemma2") == gemma.attn_logit_softcapping == 50
 
 
+def test_no_score_behind_a_norm_passes_its_bound() -> None:
+    """PyTorch's own RMSNorm on vectors of any length: the bound is reached by like directions."""
+    for width in (64, 256):
+        bound = value(f"stable.norm.bound.{width}")
+        norm = torch.nn.RMSNorm(width, eps=0.0, dtype=torch.float64)
+        x = torch.randn(200, width, dtype=torch.float64) * torch.logspace(-3, 3, 200)[:, None]
+        scores = norm(x) @ norm(x).mT / width**0.5
+        assert scores.abs().max().item() == pytest.approx(bound, rel=1e-12)
+        assert (scores.diagonal() - bound).abs().max() < 1e-12 * bound
+
+
 @pytest.mark.parametrize("tokens", [64, 257])
 def test_flops_are_what_the_counter_counts(tokens: int) -> None:
     from torch.utils.flop_counter import FlopCounterMode

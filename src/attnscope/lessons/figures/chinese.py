@@ -142,6 +142,8 @@ PIECES: Final[dict[str, str]] = {
     "bits as reported": "bit 数照报告所写",
     "one weight for each number of q": "q 的每个数一个权重",
     "one for each number of k": "k 的每个数一个",
+    "no cosine is above 1": "余弦不超过 1",
+    "q and k are sqrt(d) long": "q 和 k 的长度都是 sqrt(d)",
     "one head": "一个头",
     "one score of every pair": "每一对一个分数",
     "the first pair turns by 1 radian a token": "第一对每个 token 转 1 弧度",

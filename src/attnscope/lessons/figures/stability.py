@@ -1,7 +1,8 @@
-"""Holding scores that grow in training: what a clip multiplies by, a soft cap, a norm's parameters.
+"""Holding scores that grow in training: a clip's factor, a soft cap, a norm's parameters and bound.
 
 Formula (m the largest score of a head, tau the threshold)
     gamma = min(1, tau / m)        W_Q and W_K of a head with a key of its own: times sqrt(gamma)
+    behind a norm with weights of 1, q and k are sqrt(d) long: q . k / sqrt(d) <= d / sqrt(d)
 
 Not here: the mechanisms (mechanisms/qk_norm.py, qk_clip.py), runs that were trained (runs.py).
 """
@@ -55,6 +56,19 @@ def softcap(cap: float) -> float:
 )  # fmt: skip
 def norm_parameters(width: int) -> int:
     return 2 * width
+
+
+def _bound(d: int) -> float:
+    return d / math.sqrt(d)
+
+
+for _d in (64, 256):
+    figure(
+        f"stable.norm.bound.{_d}", inputs={"d": given(_d, "head width")}, show="{:g}",
+        formula="d / sqrt(d)", source="no cosine is above 1; q and k are sqrt(d) long",
+        en=f"The largest score a head {_d} wide can have behind QK-norm with weights of 1",
+        zh=f"宽 {_d} 的头，QK-Norm 的系数为 1 时，分数最大能到多少",
+    )(_bound)  # fmt: skip
 
 
 for _name, _billions, _en, _zh in (
