@@ -151,6 +151,8 @@ def layer(case: Case) -> tuple[dict[str, np.ndarray], np.ndarray]:
         "map_max": found.map.max[0].numpy(),
         "map_argmax": found.map.argmax[0].numpy(),
         "map_cell": np.array([found.map.cell], np.int32),
+        "rope_frequencies": (10.0 ** -np.arange(case.D // 2)).astype(np.float32),
+        "rope_pairs": np.arange(case.D // 2 * 2, dtype=np.int32).reshape(2, -1).T.copy(),
     }
     return arrays, oracle(case, q, k, rest)
 
@@ -203,8 +205,16 @@ def trace(*cases: Case) -> Trace:
     """A trace in memory with one layer per case."""
     cases = cases or (Case(),)
     return Trace.from_arrays(
-        header(*cases), {index: layer(case)[0] for index, case in enumerate(cases)}
-    )
+        header(*cases), {index: layer(case)[0] for index, case in enumerate(cases)},
+        embeddings=embeddings(header(*cases)["tokens"]),
+    )  # fmt: skip
+
+
+def embeddings(entries: list[dict[str, Any]], width: int = 5) -> dict[str, np.ndarray]:
+    """A row of random numbers for each different token."""
+    ids = np.array(sorted({entry["id"] for entry in entries}), np.int32)
+    vectors = np.random.default_rng(7).standard_normal((len(ids), width)).astype(np.float32)
+    return {"ids": ids, "vectors": vectors}
 
 
 def sign(value: dict[str, Any]) -> bytes:

@@ -19,6 +19,7 @@ from typing import Any, Final
 import numpy as np
 import torch
 
+from attnscope.capture.rotation import Turning
 from attnscope.core.attend import attend
 from attnscope.core.masks import Spans
 from attnscope.core.problem import PooledMap
@@ -67,11 +68,13 @@ class LayerRecord:
         index: the layer's number in the model.
         about: its fields in trace.json.
         sinks: learned logits [H], or None.
+        turning: how queries and keys were turned by their positions, or None where unknown.
     """
 
     index: int
     about: dict[str, Any]
     sinks: torch.Tensor | None = None
+    turning: Turning | None = None
     pieces: list[Piece] = field(default_factory=list)
 
     def cut(self, tokens: int) -> LayerRecord:
@@ -90,19 +93,21 @@ class LayerRecord:
             raise ValueError("queries and keys were not kept, so there is no trace of them")
         q, k = _joined(pieces, "q", 1), _joined(pieces, "k", 1)
         S = k.shape[1]
-        arrays = {"q": _numpy(q), "k": _numpy(k)}
+        arrays = {"q": as_numpy(q), "k": as_numpy(k)}
         for name in ("first", "end", "origin"):
             joined = torch.cat([getattr(piece, name) for piece in pieces])
-            arrays[name] = _numpy(joined.clamp(0, S).to(torch.int32))
+            arrays[name] = as_numpy(joined.clamp(0, S).to(torch.int32))
         for name in pieces[0].statistics:
             parts = [piece.statistics[name] for piece in pieces]
-            arrays[name] = _numpy(parts[0] if len(parts) == 1 else torch.cat(parts, dim=1))
+            arrays[name] = as_numpy(parts[0] if len(parts) == 1 else torch.cat(parts, dim=1))
         if pieces[0].received is not None:
             arrays["received"] = self._received(S)
         if all(piece.norms is not None for piece in pieces):
-            arrays["value_norms"] = _numpy(_joined(pieces, "norms", 1))
+            arrays["value_norms"] = as_numpy(_joined(pieces, "norms", 1))
         if self.sinks is not None:
-            arrays["sinks"] = _numpy(self.sinks.detach().float())
+            arrays["sinks"] = as_numpy(self.sinks.detach().float())
+        if self.turning is not None:
+            arrays |= self.turning.arrays(S)
         arrays |= self._mask(S) | self._bias(S)
         if pool:
             arrays |= self._map(q, k, arrays)
@@ -115,7 +120,7 @@ class LayerRecord:
         for piece in self.pieces:
             assert piece.received is not None
             total[:, piece.at : piece.at + piece.received.shape[1]] += piece.received.cpu()
-        return _numpy(total.to(first.dtype))
+        return as_numpy(total.to(first.dtype))
 
     def _spread(self, name: str, keys: int, fill: float | bool) -> torch.Tensor | None:
         """Pieces of [1 or H, t, s] on the whole [1 or H, T, S]."""
@@ -152,13 +157,13 @@ class LayerRecord:
         bias = bias.float().expand(heads, rows, keys)
         by_offset = _by_offset(bias)
         if by_offset is not None:
-            return {"bias_by_offset": _numpy(by_offset)}
+            return {"bias_by_offset": as_numpy(by_offset)}
         if bias.numel() * 4 > MOST_BIAS:
             raise UnsupportedModelError(
                 f"layer {self.index}: its position bias takes {bias.numel() * 4 / 2**30:.1f} GiB; "
                 "a trace holds up to 2 GiB per layer."
             )
-        return {"bias": _numpy(bias.contiguous())}
+        return {"bias": as_numpy(bias.contiguous())}
 
     def _map(self, q: torch.Tensor, k: torch.Tensor, arrays: dict[str, Any]) -> dict[str, Any]:
         pooled = self.pieces[0].map if len(self.pieces) == 1 else self._pooled(q, k, arrays)
@@ -169,13 +174,13 @@ class LayerRecord:
             "map_max": pooled.max,
             "map_argmax": pooled.argmax,
         }
-        result = {name: _numpy(p[0] if p.ndim == 4 else p) for name, p in planes.items()}
+        result = {name: as_numpy(p[0] if p.ndim == 4 else p) for name, p in planes.items()}
         return result | {"map_cell": np.array([pooled.cell], np.int32)}
 
     def _pooled(self, q: torch.Tensor, k: torch.Tensor, arrays: dict[str, Any]) -> PooledMap | None:
         """The map of a record that came in pieces: one more pass over its queries and keys."""
         first, end, origin = (
-            torch.from_numpy(arrays[name])[None].to(q.device) for name in ("first", "end", "origin")
+            torch.fromas_numpy(arrays[name])[None].to(q.device) for name in ("first", "end", "origin")
         )
         spans = Spans(first, end, origin, k.shape[1])
         bias = self._spread("bias", k.shape[1], 0.0)
@@ -208,8 +213,8 @@ def _by_offset(bias: torch.Tensor) -> torch.Tensor | None:
     return offsets.contiguous()
 
 
-def _numpy(tensor: torch.Tensor) -> np.ndarray:
-    """A numpy view; the bits of a bfloat16 as uint16."""
+def as_numpy(tensor: torch.Tensor) -> np.ndarray:
+    """A numpy view of a tensor; the bits of a bfloat16 as uint16."""
     tensor = tensor.detach().cpu()
     if tensor.dtype == torch.bfloat16:
         return tensor.view(torch.int16).numpy().view(np.uint16)

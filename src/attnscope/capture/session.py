@@ -23,6 +23,7 @@ from attnscope.capture.calls import Sequence
 from attnscope.capture.interface import MODES, not_routed, require_routed, watching
 from attnscope.capture.prompt import Prompt, check_length, context_of, read_prompt, show
 from attnscope.capture.record import LayerRecord
+from attnscope.capture.vocabulary import check_ids, embeddings_of
 from attnscope.capture.watch import Wanted, Watch
 from attnscope.core.request import STATISTICS, Request
 from attnscope.errors import UnsupportedModelError
@@ -102,7 +103,7 @@ def capture(
         attention_mask=attention_mask, position_ids=position_ids, device=_device(model),
     )  # fmt: skip
     check_length(context, prompt.ids.shape[1] + generate)
-    _check_ids(model, prompt.ids)
+    check_ids(model, prompt.ids)
     wanted = Wanted(
         _names(statistics, local=local, sink_keys=sink_keys), pool=pool, local=local,
         sink_keys=sink_keys, layers=None if layers is None else frozenset(layers),
@@ -185,7 +186,9 @@ class _Run:
             found = []
             for n, out in enumerate(outs):
                 self._add_layers_without_map(out)
-                found.append(out.finish(**self._told(n, ids, lengths[n], following)))
+                told = self._told(n, ids, lengths[n], following)
+                rows = embeddings_of(self.model, (token.id for token in told["tokens"]))
+                found.append(out.finish(rows, **told))
         return found[0] if count == 1 else found
 
     def _forward(self) -> tuple[torch.Tensor, torch.Tensor]:
@@ -316,16 +319,19 @@ class _Out:
         if self.writer is not None:
             self.writer.add_layer(index, None, kind="none", reason=reason)
 
-    def finish(self, **told: Any) -> Trace:
+    def finish(self, embeddings: dict[str, Any] | None, **told: Any) -> Trace:
         """The whole trace."""
         first = next(about for _, about in sorted(self.seen.items()) if about["kind"] != "none")
         names = ("query_heads", "kv_heads", "head_width")
         told["model"] = self.header["model"] | {name: first[name] for name in names}
         if self.writer is not None:
+            if embeddings is not None:
+                self.writer.add_embeddings(embeddings)
             self.writer.update(**told)
             return open_trace(self.writer.finish())
         known = [{"index": index, **about} for index, about in sorted(self.seen.items())]
-        return Trace.from_arrays({**self.header, **told, "layers": known}, self.arrays)
+        header = {**self.header, **told, "layers": known}
+        return Trace.from_arrays(header, self.arrays, embeddings=embeddings)
 
 
 def layer_count(config: Any) -> int:
@@ -354,20 +360,6 @@ def _check_model(model: Any) -> None:
             "attnscope.observe(model) records its calls one by one."
         )
     require_routed(model)
-
-
-def _check_ids(model: Any, ids: torch.Tensor) -> None:
-    try:
-        table = model.get_input_embeddings()
-    except NotImplementedError:  # a model that hides them
-        return
-    if isinstance(table, torch.nn.Embedding):
-        strange = ids[(ids < 0) | (ids >= table.num_embeddings)]
-        if len(strange):
-            raise ValueError(
-                f"text: {int(strange[0])} is not one of the {table.num_embeddings:,} tokens that "
-                "this model knows; if a tokenizer gave it, it is another model's."
-            )
 
 
 def _names(statistics: str | Iterable[str], *, local: int, sink_keys: int) -> tuple[str, ...]:

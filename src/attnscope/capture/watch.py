@@ -37,6 +37,7 @@ from attnscope.capture.calls import (
 from attnscope.capture.keywords import read_keywords
 from attnscope.capture.project import Projection, Projections
 from attnscope.capture.record import LayerRecord, Piece
+from attnscope.capture.rotation import Turning, Turnings
 from attnscope.capture.sight import Masks
 from attnscope.capture.tidy import Tidy
 from attnscope.core.problem import Attention, PooledMap
@@ -103,6 +104,7 @@ class Watch:
         self.total, self.step, self.new = 0, 0, 0
         self._sequences = list(sequences) if sequences is not None else None
         self.projections = Projections()
+        self.turnings = Turnings(model.config.get_text_config())
         self._hooks: list[Any] = []
         self._checked = False
         self._tidy = Tidy()
@@ -116,6 +118,8 @@ class Watch:
         before = self.model.register_forward_pre_hook(self._begin, with_kwargs=True)
         after = self.model.register_forward_hook(self._end)
         self._hooks = [before, after, *self._tidy.follow(self.model)]
+        if self.wanted.keep:
+            self._hooks += self.turnings.follow(self.model)
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -324,8 +328,9 @@ class Watch:
             raise self._twice(index)
         if index not in self.layers:
             about = about_call(call, self.names[id(call.module)])
+            turning = self._turning(index, call)
             records = [
-                LayerRecord(index, about, call.meaning.sinks)
+                LayerRecord(index, about, call.meaning.sinks, turning)
                 for _ in self.sequences(call.q.shape[0])
             ]
             self.layers[index] = _Layer(records)
@@ -334,6 +339,13 @@ class Watch:
             raise self._twice(index)
         layer.step = self.step
         return layer
+
+    def _turning(self, index: int, call: Call) -> Turning | None:
+        """How the layer turns keys, told from the first sequence."""
+        place = self.sequences(call.q.shape[0])[0]
+        stop = call.total if place.stop is None else min(place.stop, call.total)
+        where = (place.batch, place.start, stop)
+        return self.turnings.found(index, call.module, (call.q, call.k), where)
 
     def _twice(self, index: int) -> UnsupportedModelError:
         return UnsupportedModelError(

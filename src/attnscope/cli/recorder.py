@@ -82,9 +82,11 @@ class Recorder:
     def watch(self, layer: int, seen: Seen) -> None:
         """Keep one call of a layer; `ids` must hold the tokens of all its keys."""
         from attnscope.capture.record import LayerRecord
+        from attnscope.capture.rotation import Turning
 
         if layer not in self.records:
-            self.records[layer] = LayerRecord(layer, self._about(layer, seen))
+            turning = Turning.of(self.decoder.attention(layer).rope.rope, 1)
+            self.records[layer] = LayerRecord(layer, self._about(layer, seen), turning=turning)
         self.records[layer].pieces.append(self._piece(layer, seen))
 
     def _about(self, layer: int, seen: Seen) -> dict[str, Any]:
@@ -174,9 +176,13 @@ class Recorder:
             TraceError: it cannot be written; nothing is left behind then.
         """
         from attnscope.capture.prompt import show
+        from attnscope.capture.vocabulary import rows_of
 
         for layer, record in sorted(self.records.items()):
             self._writer.add_layer(layer, record.arrays(pool=True), **record.about)
         tokens, whole = show(tokenizer, text, self.ids)
+        rows = rows_of(self.decoder.embed_tokens, (token.id for token in tokens))
+        if rows is not None:
+            self._writer.add_embeddings(rows)
         self._writer.update(tokens=tokens, text=whole, prompt_tokens=prompt, about=about)
         self._writer.finish()

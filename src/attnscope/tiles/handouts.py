@@ -11,6 +11,7 @@ Formula
     s_ij = softcap(scale * q_i . k_j) + b_ij                        every pair of the part
     m_i = log sum of exp s_ij over the keys in sight outside it     null where there are none
     w_ij = exp s_ij / (exp m_i + sum of exp s_ij in sight + exp sink)
+    cosine_ij = e_i . e_j / (|e_i| |e_j|)                           of the tokens' embeddings
 
 Dtypes: computed in float64; written with the nine digits that a float32 needs.
 
@@ -32,6 +33,7 @@ from attnscope.tiles.rows import shares
 from attnscope.tiles.tokens import token_table
 from attnscope.trace import Trace
 from attnscope.trace.kinds import KINDS
+from attnscope.trace.values import widen
 
 SCHEMA: Final = "attnscope.head/1"
 MOST_TOKENS: Final = 64
@@ -97,6 +99,7 @@ def handout(
             "spans": [list(span) for span in zip(
                 labelled["start"][start:stop], labelled["end"][start:stop], strict=True)],
         },
+        "embeddings": _embeddings(trace.embeddings(slice(start, stop))),
         "heads": [
             _head(Head(record, head, trace.header.sink_keys), slice(start, stop), check)
             | {"kind": kinds.get((record.info.index, head), UNKNOWN)}
@@ -169,7 +172,41 @@ def _head(view: Head, tokens: slice, check: Check | None) -> dict[str, Any]:
                 _digits(one) for one in arrived * np.exp(part.logsumexp - total)],
         },
         "sink_weights": [_digits(one) for one in np.where(alive, np.exp(view.sink - total), 0.0)],
+        "rotary": _rotary(view, rows, tokens),
     }  # fmt: skip
+
+
+def _rotary(view: Head, rows: slice, tokens: slice) -> dict[str, Any] | None:
+    """Queries and keys as captured, pairs as halves; None where the angles are not known."""
+    rotation = view.record.rotation
+    if rotation is None:
+        return None
+    pairs = rotation.pairs
+    others = np.setdiff1d(np.arange(view.record.info.head_width), pairs)
+    order = np.concatenate([pairs[:, 0], pairs[:, 1], others])
+    q = widen(view.record.arrays.read("q", view.head, rows))[:, order]  # checked by view.part
+    k = view.k(tokens, np.float64)[:, order]
+    return {
+        "turns": [_digits(one) for one in rotation.frequencies],
+        "q": [[_digits(one) for one in row] for row in q],
+        "k": [[_digits(one) for one in row] for row in k],
+    }
+
+
+def _embeddings(vectors: np.ndarray | None) -> dict[str, Any] | None:
+    """Lengths and cosines of embeddings [n, C]; a vector of zeros has no cosine."""
+    if vectors is None:
+        return None
+    wide = vectors.astype(np.float64)
+    norms = np.linalg.norm(wide, axis=1)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        units = wide / norms[:, None]
+    cosines = units @ units.T
+    np.fill_diagonal(cosines, np.where(norms > 0, 1.0, np.nan))
+    return {
+        "norms": [_digits(one) for one in norms],
+        "cosines": [[_number(one) for one in row] for row in cosines],
+    }
 
 
 def _outside(

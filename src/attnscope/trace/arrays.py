@@ -1,4 +1,4 @@
-"""The arrays of one layer, in memory or in a mapped file, behind the same three questions.
+"""The arrays of one file, in memory or mapped, behind the same three questions.
 
 The idea: `names`, `entry` (dtype and shape) and `read` are all the rest of the package needs. A
 mapped file verifies the checksums of the blocks that a read touches, once, so that opening is
@@ -26,10 +26,11 @@ from attnscope.trace.format import (
     MAP,
     NUMPY,
     OWN_ARRAY,
+    ROPE,
     SIZES,
     dtype_name,
 )
-from attnscope.trace.header import LayerInfo
+from attnscope.trace.header import FileInfo, LayerInfo
 from attnscope.trace.tensors import Entry, read_table, view
 
 NO_FOLLOW = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
@@ -37,7 +38,7 @@ NO_FOLLOW = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0) | getatt
 
 
 class Arrays(Protocol):
-    """Where a layer's arrays come from."""
+    """Where arrays come from."""
 
     where: str
 
@@ -94,21 +95,20 @@ def _plain(name: str, array: Any) -> np.ndarray:
 
 
 class MappedArrays:
-    """The arrays of a layer's file, mapped; bytes are read when they are used."""
+    """The arrays of a file of the trace, mapped; bytes are read when they are used."""
 
-    def __init__(self, folder: Path, layer: LayerInfo) -> None:
+    def __init__(self, folder: Path, stored: FileInfo) -> None:
         """Open, check the length, the first block and the table.
 
         Raises:
             TraceError: no plain file, another length than trace.json says, or a broken table.
         """
-        assert layer.file is not None
-        self.where = f"{folder}: {layer.file}"  # who has several traces open must know of which
-        self._crc = _checksums(layer)
+        self.where = f"{folder}: {stored.file}"  # who has several traces open must know of which
+        self._crc = _checksums(stored)
         self._good = bytearray(len(self._crc))
-        self._map = _map(folder / layer.file, layer)
+        self._map = _map(folder / stored.file, stored)
         self._touch(0, 1)
-        self._entries = read_table(self._map[:BLOCK], layer.bytes, self.where)
+        self._entries = read_table(self._map[:BLOCK], stored.bytes, self.where)
 
     def names(self) -> tuple[str, ...]:
         """Which arrays there are."""
@@ -160,37 +160,37 @@ def _part(array: np.ndarray, outer: int | None, rows: slice | None) -> np.ndarra
     return array[outer] if rows is None else array[outer, rows]
 
 
-def _checksums(layer: LayerInfo) -> list[int]:
-    blocks = -(-layer.bytes // BLOCK)
+def _checksums(stored: FileInfo) -> list[int]:
+    blocks = -(-stored.bytes // BLOCK)
     try:
-        values = bytes.fromhex(layer.crc32)
+        values = bytes.fromhex(stored.crc32)
     except ValueError:
         values = b""
-    if len(layer.crc32) != 8 * blocks or len(values) != 4 * blocks:
+    if len(stored.crc32) != 8 * blocks or len(values) != 4 * blocks:
         raise TraceError(
-            f"trace.json: layer {layer.index}: crc32: expected {blocks} checksums of eight hex "
-            f"digits for {layer.bytes} bytes."
+            f"trace.json: crc32 of {stored.file}: expected {blocks} checksums of eight hex digits "
+            f"for {stored.bytes} bytes."
         )
     return [int.from_bytes(values[i : i + 4], "big") for i in range(0, len(values), 4)]
 
 
-def _map(path: Path, layer: LayerInfo) -> mmap.mmap:
+def _map(path: Path, stored: FileInfo) -> mmap.mmap:
     try:
         handle = os.open(path, os.O_RDONLY | NO_FOLLOW)
     except OSError as error:
-        raise TraceError(f"{layer.file}: cannot be opened ({error.strerror}).") from None
+        raise TraceError(f"{stored.file}: cannot be opened ({error.strerror}).") from None
     try:
         found = os.fstat(handle)
         if not stat.S_ISREG(found.st_mode):
-            raise TraceError(f"{layer.file}: expected a plain file.")
-        if found.st_size != layer.bytes or layer.bytes < 8:
+            raise TraceError(f"{stored.file}: expected a plain file.")
+        if found.st_size != stored.bytes or stored.bytes < 8:
             raise TraceError(
-                f"{layer.file}: expected {layer.bytes} bytes, got {found.st_size}; "
+                f"{stored.file}: expected {stored.bytes} bytes, got {found.st_size}; "
                 "it is cut short or belongs to another trace."
             )
-        return mmap.mmap(handle, layer.bytes, access=mmap.ACCESS_READ)
+        return mmap.mmap(handle, stored.bytes, access=mmap.ACCESS_READ)
     except (OSError, ValueError, OverflowError) as error:
-        raise TraceError(f"{layer.file}: cannot be mapped ({error}).") from None
+        raise TraceError(f"{stored.file}: cannot be mapped ({error}).") from None
     finally:
         os.close(handle)
 
@@ -230,8 +230,9 @@ def _check_names(where: str, names: set[str], statistics: tuple[str, ...]) -> No
     needed |= {name for name in OWN_ARRAY if name in statistics}
     if any(name not in OWN_ARRAY for name in statistics):
         needed.add("statistics")
-    if names & set(MAP):
-        needed |= set(MAP)
+    for together in (MAP, ROPE):
+        if names & set(together):
+            needed |= set(together)
     missing = sorted(needed - names)
     if missing:
         raise TraceError(f"{where}: the array {missing[0]} is missing.")
@@ -259,7 +260,15 @@ def _sizes(arrays: Arrays, layer: LayerInfo, statistics: tuple[str, ...]) -> dic
         "O": max(queries + keys - 1, 0),
         "P": -(-keys // 8),
         "1": 1,
+        "2": 2,
     }
+    if "rope_frequencies" in arrays.names():
+        sizes["R"] = next(iter(arrays.entry("rope_frequencies").shape), 0)
+        if 2 * sizes["R"] > layer.head_width:
+            raise TraceError(
+                f"{where}: rope_frequencies: {sizes['R']} pairs are more than the "
+                f"{layer.head_width} numbers of a head."
+            )
     if "map_cell" in arrays.names():
         entry = arrays.entry("map_cell")
         if entry.shape != (1,) or entry.dtype != "I32":

@@ -5,7 +5,7 @@ prose for other programs is docs/trace.md.
 
 Shapes
     letters as in shapes.py; N row statistics stored together; y, x rows and columns of the pooled
-    map; O = T + S - 1 offsets; P = ceil(S / 8) bytes of packed bits.
+    map; O = T + S - 1 offsets; P = ceil(S / 8) bytes of packed bits; R pairs that are turned.
 
 Not here: reading or writing.
 """
@@ -22,6 +22,7 @@ FORMAT: Final = "attnscope.trace"
 VERSION: Final = 1
 HEADER: Final = "trace.json"
 FOLDER: Final = "layers"
+EMBEDDINGS: Final = "embeddings.safetensors"
 
 BLOCK: Final = 1 << 18
 """Bytes per checksum: a read verifies the blocks that it touches, so small reads stay small."""
@@ -87,10 +88,15 @@ ARRAYS: Final[dict[str, Spec]] = {
     "bias_by_offset": Spec("HO", _REAL),
     "bias": Spec("HTS", _REAL),
     "mask": Spec("TP", ("U8",)),
+    "rope_frequencies": Spec("R", ("F32",)),
+    "rope_pairs": Spec("R2", ("I32",)),
 }
 
 MAP: Final = ("map_mean", "map_max", "map_argmax", "map_cell")
 """The pooled map's arrays: all four or none."""
+
+ROPE: Final = ("rope_frequencies", "rope_pairs")
+"""How queries and keys were turned: both or none."""
 
 
 def layer_file(index: int) -> str:

@@ -19,6 +19,7 @@ from typing import Any, Final
 from attnscope.errors import TraceError
 from attnscope.trace.fields import Fields, short, utf8_length
 from attnscope.trace.format import (
+    EMBEDDINGS,
     LAYER_FILE,
     MAX_COUNT,
     MAX_LAYERS,
@@ -60,6 +61,17 @@ class ModelInfo:
 
 
 @dataclass(frozen=True)
+class FileInfo:
+    """A file of the trace: its name, its length, and a checksum of eight hex digits for each block
+    of 256 KiB.
+    """
+
+    file: str
+    bytes: int
+    crc32: str
+
+
+@dataclass(frozen=True)
 class LayerInfo:
     """One layer as trace.json says it.
 
@@ -95,6 +107,11 @@ class LayerInfo:
         """Whether there are weights to look at."""
         return self.kind != "none"
 
+    @property
+    def stored(self) -> FileInfo | None:
+        """The layer's file, or None in a trace in memory."""
+        return None if self.file is None else FileInfo(self.file, self.bytes, self.crc32)
+
 
 @dataclass(frozen=True)
 class Header:
@@ -102,6 +119,7 @@ class Header:
 
     Attributes:
         about: further facts of whoever wrote the trace (times, peak memory), names to scalars.
+        embeddings: the file of the tokens' embeddings, where they were kept and are on a disk.
     """
 
     model: ModelInfo
@@ -116,6 +134,7 @@ class Header:
     created: str = ""
     attnscope: str = ""
     about: dict[str, Scalar] = field(default_factory=dict)
+    embeddings: FileInfo | None = None
 
     @property
     def block(self) -> tuple[str, ...]:
@@ -155,8 +174,19 @@ def read_header(value: Any) -> Header:
         created=fields.string("created", optional=True) or "",
         attnscope=fields.string("attnscope", optional=True) or "",
         about=_about(fields.value.get("about", {})),
+        embeddings=_embeddings(fields.value.get("embeddings")),
     )
     return header
+
+
+def _embeddings(value: Any) -> FileInfo | None:
+    """Check the field `embeddings`."""
+    if value is None:
+        return None
+    fields = Fields(value, "trace.json: embeddings", FileInfo.__dataclass_fields__)
+    if fields.string("file") != EMBEDDINGS:
+        raise fields.fail("file", EMBEDDINGS)
+    return FileInfo(EMBEDDINGS, fields.count("bytes", most=1 << 48), fields.string("crc32"))
 
 
 def read_model(value: Any) -> ModelInfo:
@@ -229,6 +259,10 @@ def to_json(header: Header) -> dict[str, Any]:
     value["tokens"] = [{name: getattr(token, name) for name in _TOKEN} for token in header.tokens]
     value["layers"] = [_layer_json(layer) for layer in header.layers]
     value["statistics"] = list(header.statistics)
+    if header.embeddings is None:
+        del value["embeddings"]
+    else:
+        value["embeddings"] = asdict(header.embeddings)
     return value
 
 

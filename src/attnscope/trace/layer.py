@@ -37,6 +37,19 @@ class MapPlanes(NamedTuple):
     argmax: np.ndarray
 
 
+class Rotation(NamedTuple):
+    """How RoPE turned a layer's queries and keys: pair m by position times frequencies[m].
+
+    The pair (m, n) of a vector x at position p became x_m cos - x_n sin, x_n cos + x_m sin of the
+    angle p f (positions/turn.py). Numbers in no pair were not turned.
+    """
+
+    frequencies: np.ndarray
+    """[R] angles per position, in radians."""
+    pairs: np.ndarray
+    """[R, 2] places within a head's D numbers, none twice."""
+
+
 class LayerRecord:
     """The arrays of one layer.
 
@@ -119,6 +132,21 @@ class LayerRecord:
     def sinks(self) -> np.ndarray | None:
         """The learned sink logits [H], or None."""
         return self.array("sinks") if self.has("sinks") else None
+
+    @cached_property
+    def rotation(self) -> Rotation | None:
+        """How queries and keys were turned, or None where the capture could not confirm it."""
+        if not self.has("rope_pairs"):
+            return None
+        pairs = self.array("rope_pairs")
+        places = pairs.reshape(-1)
+        inside = not places.size or (places.min() >= 0 and places.max() < self.info.head_width)
+        if not inside or len(set(places.tolist())) != places.size:
+            raise TraceError(
+                f"{self.arrays.where}: rope_pairs: expected places within a head of "
+                f"{self.info.head_width} numbers, none twice."
+            )
+        return Rotation(self.array("rope_frequencies"), pairs)
 
     @cached_property
     def sight(self) -> np.ndarray:
@@ -221,7 +249,7 @@ class LayerRecord:
                 self.array(name)
         for name in self._header.statistics:
             self.statistic(name)
-        _ = self.spans, self.logsumexp
+        _ = self.spans, self.logsumexp, self.rotation
         self.map()
 
     def check_rows(self, rows: np.ndarray | None = None) -> None:

@@ -24,8 +24,9 @@ from attnscope._callable import LateMethod
 from attnscope.errors import TraceError
 from attnscope.trace.arrays import NO_FOLLOW, MappedArrays, MemoryArrays
 from attnscope.trace.document import decode
+from attnscope.trace.embeddings import Embeddings
 from attnscope.trace.folder import leftovers
-from attnscope.trace.format import FOLDER, HEADER, MAX_HEADER
+from attnscope.trace.format import EMBEDDINGS, FOLDER, HEADER, MAX_HEADER
 from attnscope.trace.header import Header, LayerInfo, ModelInfo, Scalar, Token, read_header
 from attnscope.trace.kinds import HeadKind, layer_kinds
 from attnscope.trace.layer import LayerRecord, MapPlanes
@@ -57,14 +58,22 @@ class Trace:
     """
 
     def __init__(
-        self, header: Header, records: Mapping[int, LayerRecord], *, path: Path | None = None
+        self,
+        header: Header,
+        records: Mapping[int, LayerRecord],
+        *,
+        path: Path | None = None,
+        embeddings: Embeddings | None = None,
     ) -> None:
         self.header, self.path = header, path
-        self._records = dict(records)
+        self._records, self._embeddings = dict(records), embeddings
 
     @staticmethod
     def from_arrays(
-        header: Header | Mapping[str, Any], layers: Mapping[int, Mapping[str, np.ndarray]]
+        header: Header | Mapping[str, Any],
+        layers: Mapping[int, Mapping[str, np.ndarray]],
+        *,
+        embeddings: Mapping[str, np.ndarray] | None = None,
     ) -> Trace:
         """A trace in memory.
 
@@ -72,6 +81,7 @@ class Trace:
             header: the fields of trace.json; `layers` says kind, scale, window… of each layer.
             layers: by layer number, the arrays that format.ARRAYS names (statistics may come under
                 their own names). Layers of kind "none" have no entry.
+            embeddings: `ids` int32 [U], rising, and `vectors` [U, C], a row for each.
 
         Raises:
             TraceError: a field or an array is not as the format says.
@@ -99,7 +109,12 @@ class Trace:
                 records[info.index] = record = LayerRecord(info, held, whole)
                 record.check_values()
                 record.check_rows()
-        return Trace(whole, records)
+        kept = None
+        if embeddings is not None:
+            kept = Embeddings(MemoryArrays(embeddings, EMBEDDINGS))
+            kept.verify()
+            kept.check_tokens(whole.tokens)
+        return Trace(whole, records, embeddings=kept)
 
     @property
     def model(self) -> ModelInfo:
@@ -234,6 +249,23 @@ class Trace:
         """How much each key is looked at, [S]: the sum of its weights over the captured queries."""
         return self._head(layer, head).statistic("received")[head]
 
+    def embeddings(self, tokens: slice | None = None) -> np.ndarray | None:
+        """The model's input embeddings of some tokens, float32 or float64 [n, C].
+
+        Before positions, scales and norms: rows of the table that token ids are looked up in.
+
+        Args:
+            tokens: which, by their places in the text; all if not given.
+
+        Returns: None where the capture did not keep them.
+
+        Raises:
+            TraceError: they are damaged.
+        """
+        if self._embeddings is None:
+            return None
+        return self._embeddings.of([token.id for token in self.tokens[tokens or slice(None)]])
+
     def map(self, layer: int, head: int) -> MapPlanes | None:
         """The pooled map of one head ([y, x] planes), or None where none was captured."""
         planes = self._head(layer, head).map()
@@ -259,6 +291,9 @@ class Trace:
         """
         for record in self._ordered():
             record.verify()
+        if self._embeddings is not None:
+            self._embeddings.verify()
+            self._embeddings.check_tokens(self.tokens)
 
     def save(self, path: str | os.PathLike[str], *, overwrite: bool = False) -> Path:
         """Write the trace to a folder, which appears whole or not at all.
@@ -276,6 +311,9 @@ class Trace:
                     continue
                 arrays = self._records[info.index].arrays
                 writer.add_layer(info.index, {name: arrays.read(name) for name in arrays.names()})
+            if self._embeddings is not None:
+                arrays = self._embeddings.arrays
+                writer.add_embeddings({name: arrays.read(name) for name in arrays.names()})
             return writer.finish()
 
     to_html = LateMethod("attnscope.serve.export:to_html")
@@ -324,13 +362,17 @@ def open_trace(path: str | os.PathLike[str]) -> Trace:
         records = {}
         for info in header.layers:
             if info.has_map:
-                if info.file is None:
+                if info.stored is None:
                     raise TraceError(f"trace.json: layer {info.index}: names no file.")
-                records[info.index] = LayerRecord(info, MappedArrays(folder, info), header)
+                arrays = MappedArrays(folder, info.stored)
+                records[info.index] = LayerRecord(info, arrays, header)
+        embeddings = None
+        if header.embeddings is not None:
+            embeddings = Embeddings(MappedArrays(folder, header.embeddings))
     except TraceError as error:
         said = str(error).removeprefix(f"{folder}: ")  # a layer's file says it already
         raise TraceError(f"{folder}: {said}") from None
-    return Trace(header, records, path=folder)
+    return Trace(header, records, path=folder, embeddings=embeddings)
 
 
 def _read_header_bytes(folder: Path) -> bytes:

@@ -25,9 +25,18 @@ from attnscope import __version__
 from attnscope.errors import TraceError
 from attnscope.trace.arrays import Arrays, MemoryArrays
 from attnscope.trace.document import encode
+from attnscope.trace.embeddings import Embeddings
 from attnscope.trace.folder import NewFolder
-from attnscope.trace.format import ARRAYS, BLOCK, HEADER, MAX_COUNT, MAX_LAYERS, layer_file
-from attnscope.trace.header import Header, LayerInfo, read_header, read_layer, to_json
+from attnscope.trace.format import (
+    ARRAYS,
+    BLOCK,
+    EMBEDDINGS,
+    HEADER,
+    MAX_COUNT,
+    MAX_LAYERS,
+    layer_file,
+)
+from attnscope.trace.header import FileInfo, Header, LayerInfo, read_header, read_layer, to_json
 from attnscope.trace.layer import LayerRecord
 from attnscope.trace.tensors import file_bytes
 
@@ -63,6 +72,7 @@ class TraceWriter:
         self._header, self._known = as_header(header)
         self._layers: dict[int, LayerInfo] = {}
         self._keys: dict[int, int] = {}
+        self._embeddings: Embeddings | None = None
         self._open = True
         self._folder = NewFolder(Path(os.path.abspath(path)), overwrite=overwrite)
 
@@ -94,8 +104,26 @@ class TraceWriter:
         if arrays is not None:
             record = self._checked(info, arrays)
             self._keys[index] = record.keys
-            info = self._write(info, record.arrays)
+            try:
+                stored = self._written(layer_file(index), record.arrays)
+            except BaseException:
+                self.abort()
+                raise
+            info = replace(info, file=stored.file, bytes=stored.bytes, crc32=stored.crc32)
         self._layers[index] = info
+
+    def add_embeddings(self, arrays: Mapping[str, np.ndarray]) -> None:
+        """Check the embeddings of the text's tokens; they are written at the end.
+
+        Args:
+            arrays: `ids` int32 [U], rising, and `vectors` [U, C], a row for each.
+
+        Raises:
+            TraceError: a shape or a number is wrong.
+            TypeError: an array of a dtype that a trace does not hold.
+        """
+        self._embeddings = Embeddings(MemoryArrays(arrays, EMBEDDINGS))
+        self._embeddings.verify()
 
     def update(self, **fields: Any) -> None:
         """Change fields of the header that were not known at the start, such as `tokens`.
@@ -128,10 +156,15 @@ class TraceWriter:
                         f"layer {index}: expected one key per token, {tokens}, got {keys}."
                     )
             layers = tuple(self._layers[index] for index in sorted(self._layers))
+            stored = None
+            if self._embeddings is not None:
+                self._embeddings.check_tokens(self._header.tokens)
+                stored = self._written(EMBEDDINGS, self._embeddings.arrays)
             now = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
             header = replace(
                 self._header,
                 layers=layers,
+                embeddings=stored,
                 created=self._header.created or now,
                 attnscope=self._header.attnscope or __version__,
             )
@@ -170,16 +203,11 @@ class TraceWriter:
         record.check_rows()
         return record
 
-    def _write(self, info: LayerInfo, arrays: Arrays) -> LayerInfo:
+    def _written(self, file: str, arrays: Arrays) -> FileInfo:
         checksums = Checksums()
-        name = layer_file(info.index)
         pieces = file_bytes({name: arrays.read(name) for name in arrays.names()})
-        try:
-            self._folder.write(name, checksums.watch(pieces))
-        except BaseException:
-            self.abort()
-            raise
-        return replace(info, file=name, bytes=checksums.size, crc32=checksums.hex())
+        self._folder.write(file, checksums.watch(pieces))
+        return FileInfo(file, checksums.size, checksums.hex())
 
 
 class Checksums:
