@@ -180,7 +180,7 @@ class LayerRecord:
     def _pooled(self, q: torch.Tensor, k: torch.Tensor, arrays: dict[str, Any]) -> PooledMap | None:
         """The map of a record that came in pieces: one more pass over its queries and keys."""
         first, end, origin = (
-            torch.fromas_numpy(arrays[name])[None].to(q.device) for name in ("first", "end", "origin")
+            torch.from_numpy(arrays[name])[None].to(q.device) for name in ("first", "end", "origin")
         )
         spans = Spans(first, end, origin, k.shape[1])
         bias = self._spread("bias", k.shape[1], 0.0)
