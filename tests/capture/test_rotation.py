@@ -210,8 +210,9 @@ def test_a_text_of_one_token_tells_nothing() -> None:
 
 def test_angles_that_change_with_the_length_are_those_of_this_text() -> None:
     """longrope: beyond its first length a text is turned by other angles than a shorter one."""
-    from attnscope.capture.shrink import small_config
     from transformers import LlamaForCausalLM
+
+    from attnscope.capture.shrink import small_config
 
     config = small_config("llama")
     config.rope_parameters = {
@@ -248,7 +249,7 @@ def test_of_layers_that_nobody_asks_for_one_at_most_is_kept() -> None:
     assert set(given) == {"k_proj"}
 
 
-# -- embeddings -------------------------------------------------------------------------------------
+# -- embeddings ------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("family", ["llama", "gemma3_text", "gpt2"])

@@ -74,6 +74,14 @@ def test_bfloat16_comes_back_as_float32() -> None:
     assert np.array_equal(made.embeddings(slice(0, 1))[0], wanted[at])
 
 
+def write(path: Path, given: dict[str, np.ndarray]) -> None:
+    """A trace layer by layer, with these embeddings."""
+    with TraceWriter(path, header(Case())) as writer:
+        writer.add_layer(0, layer(Case())[0])
+        writer.add_layer(1)
+        writer.add_embeddings(given)
+
+
 WRONG: dict[str, tuple[Any, str]] = {
     "a token has no row": (lambda e: {n: a[1:] for n, a in e.items()}, "has no row"),
     "ids fall": (lambda e: {"ids": e["ids"][::-1].copy(), "vectors": e["vectors"]}, "rising"),
@@ -98,11 +106,8 @@ def test_what_is_wrong_is_refused_in_memory_by_the_writer_and_by_the_reader(
     with pytest.raises(TraceError, match=said):
         Trace.from_arrays(header(Case()), {0: layer(Case())[0]}, embeddings=given)
 
-    writer = TraceWriter(tmp_path / "w", header(Case()))
-    with pytest.raises(TraceError, match=said), writer:
-        writer.add_layer(0, layer(Case())[0])
-        writer.add_layer(1)
-        writer.add_embeddings(given)
+    with pytest.raises(TraceError, match=said):
+        write(tmp_path / "w", given)
     assert list(tmp_path.iterdir()) == []
 
     folder = trace(Case()).save(tmp_path / "t")

@@ -77,11 +77,11 @@ class Turnings:
     """Looks at what makes keys, and finds for each layer how they were turned.
 
     Args:
-        config: of the text model.
+        config: the model's; a text model's inside it is found.
     """
 
     def __init__(self, config: Any) -> None:
-        self.config = config
+        self.config = config.get_text_config()
         self._given: tuple[int, dict[str, torch.Tensor]] = (0, {})
 
     def follow(self, model: torch.nn.Module) -> list[Any]:
@@ -159,14 +159,14 @@ def _keys(given: torch.Tensor, shape: torch.Size, groups: int) -> Iterator[torch
     B, H, T, D = shape
     if given.shape in ((B, T, groups, D), (B, groups, T, D)):
         yield given.transpose(1, 2) if given.shape[1] == T else given
-        if T == groups:
+        if groups == T:
             yield given
     elif given.shape == (B, T, groups * D):
         yield given.unflatten(2, (groups, D)).transpose(1, 2)
     elif given.shape == (B, T, (H + 2 * groups) * D):
         part = given[..., H * D : (H + groups) * D]
         yield part.unflatten(2, (groups, D)).transpose(1, 2)
-        if H == groups:  # GPT-NeoX: a head's query, key and value beside each other
+        if groups == H:  # GPT-NeoX: a head's query, key and value beside each other
             yield given.unflatten(2, (H, 3, D))[:, :, :, 1].transpose(1, 2)
 
 

@@ -104,7 +104,7 @@ class Watch:
         self.total, self.step, self.new = 0, 0, 0
         self._sequences = list(sequences) if sequences is not None else None
         self.projections = Projections()
-        self.turnings = Turnings(model.config.get_text_config())
+        self.turnings = Turnings(model.config)
         self._hooks: list[Any] = []
         self._checked = False
         self._tidy = Tidy()
