@@ -174,7 +174,8 @@ export function takeNothing(place, row, t) {
     beside.textContent = t(`heads.nothing.beside.${named}`);
     last?.toggleAttribute("hidden", state.way === "none" || state.way === "gate");
     kept.show(found.kept, percent(found.kept));
-    open.show(found.open, state.way === "gate" ? percent(found.open) : "–");
+    const gate = state.way === "gate" ? found.open : NaN;
+    open.show(gate, percent(gate));
     const [now, before] = [found, plain].map((one) => Math.hypot(...one.fetched));
     size.show(now, Number.isFinite(now) ? signed(now, 3) : "–");
     without.show(before, Number.isFinite(before) ? signed(before, 3) : "–");

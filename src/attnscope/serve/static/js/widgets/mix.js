@@ -40,7 +40,7 @@ export function mountMix(place, _options, { row }, t) {
     chart.update(w, percent);
     const [x, y] = mixed(w);
     facts[0].show(x, signed(x, 1));
-    facts[1].show(y, signed(-y, 1));
+    facts[1].show(-y, signed(-y, 1));
     const there = Number.isFinite(x);
     point.setAttribute("cx", there ? String(Math.max(-150, Math.min(150, x))) : "0");
     point.setAttribute("cy", there ? String(Math.max(-105, Math.min(75, y))) : "0");

@@ -176,10 +176,12 @@ export function mountMixture(place, options, world, t) {
     const first = state.head === null ? 0 : state.head * (from[0].length / world.heads);
     fill(table, mixed.map((value, at) => {
       const column = from.slice(0, state.row + 1).map((row) => row[first + at]);
-      const out = output(`o.${at}`);
-      out.show(value, signed(value, 3));
-      return h("tr", null, h("th", { scope: "row" }, t("world.coordinate", { number: first + at + 1 })),
-        h("td", { class: "number" }, signed(Math.min(...column), 2)), h("td", { class: "number" }, out.element), h("td", { class: "number" }, signed(Math.max(...column), 2)));
+      const found = /** @type {const} */ ([["least", Math.min(...column), 2], ["o", value, 3], ["largest", Math.max(...column), 2]]);
+      return h("tr", null, h("th", { scope: "row" }, t("world.coordinate", { number: first + at + 1 })), found.map(([name, one, decimals]) => {
+        const out = output(`${name}.${at}`);
+        out.show(one, signed(one, decimals));
+        return h("td", { class: "number" }, out.element);
+      }));
     }));
   }
   fill(place, h("div", { class: "controls" }, rowSwitch(world, options, t, (row) => {
