@@ -209,6 +209,7 @@ def test_the_trace_is_that_of_a_capture(
     assert ours.about["next_token"] == other.about["next_token"]
     assert ours.header.statistics == other.header.statistics
     assert ours.model == other.model
+    np.testing.assert_array_equal(ours.embeddings(), other.embeddings())
     for layer in other.layers:
         mine, own = ours.layer(layer.index), other.layer(layer.index)
         for name in ("kind", "name", "window", "scale", "softcap", "causal", "value_width"):
@@ -222,6 +223,8 @@ def test_the_trace_is_that_of_a_capture(
             )
         for name, room in (("value_norms", 1e-4), ("map_mean", ROOM), ("map_max", ROOM)):
             np.testing.assert_allclose(mine.array(name), own.array(name), rtol=1e-4, atol=room)
+        for name in ("rope_frequencies", "rope_pairs"):
+            np.testing.assert_array_equal(mine.array(name), own.array(name))
 
 
 def test_statistics_of_another_attention_are_refused(
