@@ -48,9 +48,12 @@ class Memory:
 
 
 def is_well(client: Client) -> None:
-    """An honest question is answered, and soon."""
+    """An honest question is answered, and soon; while others leave, it may be told to come again."""
     started = time.monotonic()
-    client.json("api/traces/run/cell?layer=0&head=0&query=3&key=1")
+    status = 503
+    while status == 503 and time.monotonic() - started < QUICK:
+        status, _, body = client.ask("api/traces/run/cell?layer=0&head=0&query=3&key=1")
+    assert status == 200, body
     assert time.monotonic() - started < QUICK
 
 
