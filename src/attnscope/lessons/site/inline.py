@@ -32,6 +32,12 @@ KINDS: Final = ("fig", "exp", "new", "term", "math", "lesson")
 BEGIN: Final = re.compile(r"\{([a-z]+):")
 GAP: Final = re.compile(r"(?<=[。！？；：，」]</strong>) (?=[\u3400-\u9fff「<])")
 """The space that Markdown needs behind a Chinese sentence in bold, and that no reader wants."""
+BOX: Final = re.compile(
+    r"([（「『(]?)((?:<dfn[^>]*>)?<button\b[^>]*>[^<]*</button>(?:</dfn>)?|<math\b.*?</math>)"
+    r"([，。；：！？、）」』…,.;:!?)]*)"
+)
+"""What can be clicked, or a formula, with the signs at its sides that must not stand alone: beside
+a box a line may end, whatever stands there."""
 HEADING: Final = re.compile(r"\s*\{#([a-z0-9][a-z0-9-]*)\}\s*$")
 
 
@@ -149,6 +155,10 @@ def _resolve(source: str, place: Place, scope: Scope) -> dict[tuple[str, str], s
     return found
 
 
+def _whole(found: re.Match[str]) -> str:
+    return f'<span class="whole">{found[0]}</span>' if found[1] or found[3] else found[0]
+
+
 def render(text: Text, scope: Scope) -> str:
     """A piece of Markdown as HTML.
 
@@ -166,13 +176,13 @@ def render(text: Text, scope: Scope) -> str:
     # A page's policy allows no style in an attribute, so a column's side is a class.
     html = html.replace(' style="text-align:right"', ' class="number"')
     html = html.replace("<table>", '<div class="scrolling"><table>')
-    return GAP.sub("", html.replace("</table>", "</table></div>"))
+    return GAP.sub("", BOX.sub(_whole, html.replace("</table>", "</table></div>")))
 
 
 def render_title(title: str, place: Place, scope: Scope) -> str:
     """A line of Markdown without a paragraph around it."""
     env: dict[Any, Any] = dict(_resolve(title, place, scope))
     try:
-        return str(READER.renderInline(title, env))
+        return BOX.sub(_whole, str(READER.renderInline(title, env)))
     except _MalformedError as error:
         raise place.error(str(error)) from None
