@@ -24,9 +24,12 @@ def test_a_weight_of_zero_is_what_breaks(page: Any, site: Path, language: str, s
     verdict = widget.locator('[data-name="shifted.verdict"]')
     assert verdict.inner_text().startswith(said)
     assert "bad" in str(verdict.get_attribute("class"))
-    move(widget, "score.2", 6)  # now B is not the lowest
+    move(widget, "score.2", 6)  # now C is the lowest
     assert said not in verdict.inner_text()
-    assert "good" in str(verdict.get_attribute("class"))
+    third = {"B": "C", "乙": "丙"}[said[1]]
+    assert verdict.inner_text().startswith(said.replace(said[1], third))
+    softmax = widget.locator('[data-name="softmax.verdict"]')
+    assert "good" in str(softmax.get_attribute("class"))
 
 
 def test_bars_beyond_the_whole_are_as_long_as_their_numbers(page: Any, site: Path) -> None:

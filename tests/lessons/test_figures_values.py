@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 from decimal import Decimal
 from fractions import Fraction
@@ -9,7 +10,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 import torch
-from figure_referees import GIB, MIB, Exact, close, cosine, softmax, value
+from figure_referees import GIB, MIB, WORLD, Exact, close, cosine, dot, softmax, value
 
 from attnscope.lessons import figures
 from attnscope.lessons.figures import loops
@@ -17,6 +18,7 @@ from attnscope.lessons.world import load
 
 EXACT = Exact()
 GAVE = "给了"
+PENCIL = {"gave": GAVE, "ba": "把", "apple": "苹果", "giver": "小明", "answer": "小王"}
 
 
 def test_softmax_to_fifty_digits() -> None:
@@ -114,6 +116,40 @@ def test_world_by_fractions() -> None:
     assert list(value("world.qk.order")) == order == ["苹果", "小王", "小明", "把", "给了"]
     order = sorted(EXACT.tokens, key=lambda t: -cosines[EXACT.at(t)])
     assert list(value("world.embedding.order")) == order == ["给了", "把", "小明", "苹果", "小王"]
+
+
+def test_the_pencils_lines_by_fractions() -> None:
+    raw = json.loads(WORLD.read_text("utf-8"), parse_float=Fraction)
+    column = [Fraction(row[1]) for row in raw["W_Q"]]
+    x = {id: EXACT.e[EXACT.at(token)] for id, token in PENCIL.items()}
+    for id, row in x.items():
+        close(value(f"pencil.x.{id}"), row)
+    products = [a * b for a, b in zip(x["gave"], x["ba"], strict=True)]
+    close(value("pencil.dot.products"), products)
+    close(value("pencil.dot"), sum(products))
+    close(value("pencil.dot.apple"), dot(x["gave"], x["apple"]))
+    for id in ("gave", "ba"):
+        close(value(f"pencil.length.{id}") ** 2, dot(x[id], x[id]))
+    close(value("pencil.cosine"), cosine(x["gave"], x["ba"]))
+    close(value("pencil.cosine.names"), cosine(x["giver"], x["answer"]))
+    close(value("pencil.column"), column)
+    close(value("pencil.q.products"), [a * b for a, b in zip(x["gave"], column, strict=True)])
+    for id in ("gave", "apple"):
+        close(value(f"pencil.q.second.{id}"), EXACT.q[EXACT.at(PENCIL[id])][1])
+    q, k = EXACT.q[EXACT.at(GAVE)], EXACT.k[EXACT.at("苹果")]
+    close(value("pencil.q"), q)
+    close(value("pencil.k"), k)
+    close(value("pencil.score.products"), [a * b for a, b in zip(q, k, strict=True)])
+    close(value("pencil.score"), dot(q, k))
+    for id in ("giver", "apple"):
+        close(value(f"pencil.v.{id}"), EXACT.v[EXACT.at(PENCIL[id])])
+    weights = [Fraction(one) / 100 for one in EXACT.weights(GAVE)]
+    firsts = [row[0] for row in EXACT.v[: len(weights)]]
+    close(value("pencil.fetched.products"), [a * b for a, b in zip(weights, firsts, strict=True)])
+    close(value("pencil.fetched"), dot(weights, firsts))
+    assert value("pencil.learned") == sum(
+        len(raw[w]) * len(raw[w][0]) for w in ("W_Q", "W_K", "W_V")
+    )
 
 
 def test_world_weights_to_fifty_digits() -> None:

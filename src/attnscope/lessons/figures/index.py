@@ -35,6 +35,11 @@ TOPICS: Final[dict[str, tuple[str, str, tuple[str, ...]]]] = {
         "五个 token 的教学世界",
         ("world",),
     ),
+    "pencil": (
+        "The teaching sentence with a pencil",
+        "教学句子，用笔算",
+        ("pencil",),
+    ),
     "rotary": (
         "Rotary positions",
         "旋转位置编码",

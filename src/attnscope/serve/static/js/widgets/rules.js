@@ -117,7 +117,8 @@ function column(rule, row, t) {
     const faults = [];
     if (weights.some(Number.isNaN)) faults.push(t("rules.no_sum"));
     if (weights.some((one) => one < 0)) faults.push(t("rules.negative"));
-    if (weights[1] === 0) faults.push(t("rules.never", { name: row.names[1] }));
+    const never = row.names.findIndex((_, at) => weights[at] === 0);
+    if (never >= 0) faults.push(t("rules.never", { name: row.names[never] }));
     if (differ(share, alone[0] / alone[1])) faults.push(t(now.length > before.length ? "rules.moved" : "rules.shifted_row"));
     verdict.textContent = faults.join(" ") || t("rules.fine");
     verdict.classList.toggle("bad", faults.length > 0);

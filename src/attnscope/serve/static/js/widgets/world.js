@@ -124,7 +124,7 @@ export function mountWeights(place, options, world, t) {
 
 /**
  * All rows at once: cosines, scores or weights, as a table with shades.
- * @param {HTMLElement} place @param {Record<string, string>} options   of: cosine, score, weight @param {World} world @param {Say} t
+ * @param {HTMLElement} place @param {Record<string, string>} options   of: cosine, score, weight; heads: yes, to choose one @param {World} world @param {Say} t
  */
 export function mountGrid(place, options, world, t) {
   const state = { head: /** @type {number | null} */ (null), mask: /** @type {import("./math/world.js").Mask} */ (options.mask ?? "before") };
@@ -150,10 +150,10 @@ export function mountGrid(place, options, world, t) {
   fill(place, h("div", { class: "controls" }, options.of === "weight" ? maskSwitch(t, (mask) => {
     state.mask = mask;
     update();
-  }, state.mask) : null, options.of === "cosine" ? null : headSwitch(world, t, (head) => {
+  }, state.mask) : null, options.heads === "yes" ? headSwitch(world, t, (head) => {
     state.head = head;
     update();
-  })), h("div", { class: "scrolling" }, h("table", { class: "heat" },
+  }) : null), h("div", { class: "scrolling" }, h("table", { class: "heat" },
     h("thead", null, h("tr", null, h("th", null, t(options.of === "cosine" ? "world.corner.cosine" : "world.corner")), world.tokens.map((token) => h("th", { scope: "col", class: "number" }, token)))),
     h("tbody", null, body))), asked);
   update();
