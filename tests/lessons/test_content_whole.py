@@ -169,7 +169,7 @@ def test_what_announces_a_word_does_not_use_it(course: Course, tmp_path: Path) -
     for before, after, count in (
         ("## How to measure", "## Jacobians, or how to measure", 0),
         ("- **What is fetched.**", "- **Jacobians.** - **What is fetched.**", 0),
-        ("A model does not read", "Jacobians are for later. A model does not read", 1),
+        ("A language model does not read", "Jacobians are for later. A model does not read", 1),
     ):
         found = in_order(damaged(course, "embeddings", "en", before, after, tmp_path))
         assert len(found) == count, (after, found)
