@@ -39,7 +39,7 @@ IN_WORDS = {
     "world.unmasked.answer", "world.causal.row", "world.causal.apple", "world.causal.giver",
     "world.heads.a", "world.heads.a.row", "world.heads.b", "world.heads.b.row",
     "world.shared.a", "world.shared.b", "world.sink.scores", "world.sink.row", "world.sink.keys",
-    "cache.bits.rows", "cache.bits.product",
+    "cache.bits.rows", "cache.bits.product", "stable.run.most",
     *(f"variance.{what}.{d}" for what in ("std", "scaled", "var", "gap") for d in (4, 64, 256)),
 }  # fmt: skip
 """Figures whose formula speaks of vectors of the world or of draws; no arithmetic of numbers."""

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 from test_experiment_docs import build
 
-from attnscope.lessons import lookup, runs
+from attnscope.lessons import figures, lookup, runs
 from attnscope.lessons.experiments.training import train, variants_at
 from attnscope.lessons.site import values
 
@@ -20,6 +22,17 @@ def test_the_file_is_made_of_the_record(record: object) -> None:
     assert runs.kept() == runs.summary(record)  # type: ignore[arg-type]
     assert values.experiment("training") is runs.kept()
     assert values.field("training/variants/growing/most") == 4459
+
+
+def test_figures_of_the_training_are_of_its_record(record: Any) -> None:
+    """All steps of all seeds, not the summary that the figures read."""
+    clip = record.of("growing + QK-Clip")
+    most = figures.get("stable.run.most")
+    assert figures.get("stable.run.tau").value == clip.variant.clip
+    assert most.value == pytest.approx(clip.max_logit.max(), rel=1e-3)
+    given = {name: one.value for name, one in most.inputs.items()}
+    assert (given["tau"], given["rate"]) == (clip.variant.clip, clip.variant.rate)
+    assert clip.max_logit.shape == (given["seeds"], given["steps"])
 
 
 def test_windows_keep_the_largest_and_the_mean() -> None:

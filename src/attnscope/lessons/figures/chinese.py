@@ -144,6 +144,8 @@ PIECES: Final[dict[str, str]] = {
     "one weight for each number of q": "q 的每个数一个权重",
     "one for each number of k": "k 的每个数一个",
     "no cosine is above 1": "余弦不超过 1",
+    "recorded in a training that ran": "让训练真的跑一遍，记录下来的",
+    "largest score of all steps and seeds": "所有步、所有种子里最大的分数",
     "q and k are sqrt(d) long": "q 和 k 的长度都是 sqrt(d)",
     "one head": "一个头",
     "one score of every pair": "每一对一个分数",

@@ -4,20 +4,26 @@ Formula (m the largest score of a head, tau the threshold)
     gamma = min(1, tau / m)        W_Q and W_K of a head with a key of its own: times sqrt(gamma)
     behind a norm with weights of 1, q and k are sqrt(d) long: q . k / sqrt(d) <= d / sqrt(d)
 
-Not here: the mechanisms (mechanisms/qk_norm.py, qk_clip.py), runs that were trained (runs.py).
+Not here: the mechanisms (mechanisms/qk_norm.py, qk_clip.py); the runs that were trained (runs.py),
+whose kept summary is read here, so that a figure needs no torch.
 """
 
 from __future__ import annotations
 
+import json
 import math
-from typing import Final
+from functools import partial
+from pathlib import Path
+from typing import Any, Final
 
 from attnscope.lessons.figures.configs import config
 from attnscope.lessons.figures.registry import figure, given, reported
 
 TAU: Final = given(100, "Kimi Team 2025 (Kimi K2), arXiv 2507.20534")
 LARGEST: Final = given(400, "the lesson's example: the largest score of a head in one step")
+CHOSEN: Final = "chosen for the lesson"
 CLIP: Final = "the rule of attnscope.mechanisms.qk_clip.clip_factors"
+RUNS: Final = Path(__file__).parents[1] / "data" / "training.json"
 
 
 @figure(
@@ -56,6 +62,39 @@ def softcap(cap: float) -> float:
 )  # fmt: skip
 def norm_parameters(width: int) -> int:
     return 2 * width
+
+
+recorded = partial(
+    figure,
+    kind="measured",
+    source="recorded in a training that ran: docs/experiments/training.json",
+)
+
+
+def _training() -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(RUNS.read_text(encoding="utf-8"))
+    return found
+
+
+@recorded(
+    "stable.run.tau", show="{:g}", formula="tau", inputs={"tau": given(30, CHOSEN)},
+    en="The threshold of QK-Clip in the recorded training", zh="记录的那次训练里，QK-Clip 的门槛",
+)  # fmt: skip
+def run_tau(tau: float) -> float:
+    kept = float(_training()["tau"])
+    assert kept == tau, f"the record has {kept}"
+    return kept
+
+
+@recorded(
+    "stable.run.most", show="{:.1f}", formula="largest score of all steps and seeds",
+    inputs={"tau": given(30, CHOSEN), "rate": given(0.03, CHOSEN),
+            "steps": given(400, CHOSEN), "seeds": given(3, CHOSEN)},
+    en="The largest score in the recorded training with QK-Clip",
+    zh="记录的那次训练里，有 QK-Clip 时出现过的最大分数",
+)  # fmt: skip
+def run_most(tau: float, rate: float, steps: int, seeds: int) -> float:
+    return float(_training()["variants"]["clip"]["most"])
 
 
 def _bound(d: int) -> float:
