@@ -48,7 +48,7 @@ class Memory:
 
 
 def is_well(client: Client) -> None:
-    """An honest question is answered, and soon; while others leave, it may be told to come again."""
+    """An honest question is answered soon; while others leave, it may be told to come again."""
     started = time.monotonic()
     status = 503
     while status == 503 and time.monotonic() - started < QUICK:
