@@ -134,7 +134,7 @@ export const enWidgets = {
   "bytes.power": "Tokens: 2 to the power of",
   "bytes.width": "Width of the additive score",
   "bytes.tokens": "Tokens",
-  "bytes.additive": "Additive: the layer of all pairs",
+  "bytes.additive": "Additive: what all pairs put down",
   "bytes.dot": "Dot products: the scores of all pairs",
   "hide.number": "Number that is added",
   "hide.score": "Score of the hidden token",

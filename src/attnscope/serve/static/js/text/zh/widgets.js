@@ -134,7 +134,7 @@ export const zhWidgets = {
   "bytes.power": "token 数是 2 的几次方",
   "bytes.width": "加性打分的宽度",
   "bytes.tokens": "token 数",
-  "bytes.additive": "加性：所有配对的中间层",
+  "bytes.additive": "加性：所有配对的中间结果",
   "bytes.dot": "点积：所有配对的分数",
   "hide.number": "加上的那个数",
   "hide.score": "要藏的 token 的分数",
