@@ -366,34 +366,6 @@ def test_mathml_is_laid_out_as_mathematics(page: Any, site: Path) -> None:
     assert inside > 8 * len(text)
 
 
-def test_notes_are_kept_and_downloaded(page: Any, site: Path) -> None:
-    opened(page, site, "zh", "03-softmax")
-    page.locator(".notes textarea").fill("为什么是 e？")
-    with page.expect_download() as waiting:
-        page.locator(".notes .download").click()
-    text = Path(waiting.value.path()).read_text(encoding="utf-8")
-    assert waiting.value.suggested_filename == "attnscope-softmax.md"
-    assert text.startswith("# 从分数到权重")
-    assert "为什么是 e？" in text
-    page.reload()
-    assert page.locator(".notes textarea").input_value() == "为什么是 e？"
-
-
-def test_a_note_with_script_in_it_is_text(page: Any, site: Path) -> None:
-    note = "</textarea><script>window.broken = 1</script><img src=x onerror='window.broken = 1'>"
-    opened(page, site, "en", "03-softmax")
-    page.locator(".notes textarea").fill(note)
-    page.locator(".notes textarea").blur()
-    with page.expect_download() as waiting:
-        page.locator(".notes .download").click()
-    assert note in Path(waiting.value.path()).read_text(encoding="utf-8")
-    page.reload()
-    page.wait_for_timeout(300)
-    assert page.locator(".notes textarea").input_value() == note
-    assert page.evaluate("window.broken") is None
-    assert page.locator("img[src='x']").count() == 0
-
-
 def test_the_scheme_is_chosen_and_remembered(page: Any, site: Path) -> None:
     opened(page, site, "en", "03-softmax")
     root = page.locator(".course")

@@ -97,9 +97,12 @@ def serve(
     """Serve the course until interrupted; prints the address, and opens it where a browser is."""
     from attnscope.lessons import site
     from attnscope.serve.course import Site, Texts, serve_course
+    from attnscope.serve.notes import prepare
     from attnscope.serve.run import traces_folder
     from attnscope.serve.store import Store
 
+    if notes is not None:
+        prepare(notes)
     store, place = Store(), folder or traces_folder()
     open_texts(store, traces, place)
     typer.echo(WORKING, err=True)

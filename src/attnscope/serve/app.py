@@ -34,6 +34,7 @@ from attnscope.serve.answers import BYTES, Answer, Answers, Part, UnknownPathErr
 from attnscope.serve.capture_routes import capture_routes
 from attnscope.serve.captures import Captures, OccupiedError, UnknownCaptureError
 from attnscope.serve.files import STATIC, TYPES, Files
+from attnscope.serve.notes import ChangedNoteError, NotesError, NotTextError
 from attnscope.serve.security import (
     App,
     Guard,
@@ -93,6 +94,9 @@ _STATUS: Final[dict[type[Exception], int]] = {
     UnknownCaptureError: 404,
     OccupiedError: 409,
     BusyError: 429,
+    ChangedNoteError: 412,
+    NotTextError: 415,
+    NotesError: 409,
     AttnscopeError: 422,
     ValueError: 400,
 }

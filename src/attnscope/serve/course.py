@@ -1,12 +1,11 @@
 """The course on this machine: its pages behind the gate, the reader's own texts, notes in files.
 
 The idea: the site is a table from path to bytes (attnscope.lessons.site), so a request only picks a
-name. Notes are the one thing that is written: one file a lesson and language, in a folder that the
-reader named, for lessons that there are and no others. Widgets run on captured texts too: the
-questions and captures are those of the app.
+name. Notes are the one thing that is written (notes.py), for lessons that there are and no others.
+Widgets run on captured texts too: the questions and captures are those of the app.
 
     GET /{path}                   a page, a script, a style
-    GET /notes/{language}/{id}    the notes as text; PUT replaces them
+    GET /notes/{language}/{id}    the notes as text, with an ETag; PUT replaces them (If-Match)
     POST /api/plan                a question to the planner (attnscope.plan.page), in JSON
     GET  /api/traces… /api/models   see answers.py; widgets ask for heads by /api/traces/{id}/head
     … /api/captures…              see capture_routes.py
@@ -19,7 +18,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-import os
 import secrets
 import socket
 from collections.abc import Callable, Mapping
@@ -33,6 +31,7 @@ from starlette.responses import Response
 from starlette.routing import Route, Router
 
 from attnscope.plan.page import ask
+from attnscope.serve import notes as notes_of
 from attnscope.serve.answers import Answers
 from attnscope.serve.app import Asking, Explaining
 from attnscope.serve.capture_routes import capture_routes
@@ -92,7 +91,7 @@ def make_course_app(
         port: where it will listen.
     """
 
-    files, notes, texts = site.files, site.notes, site.texts
+    files, folder, texts = site.files, site.notes, site.texts
 
     async def page(request: Request) -> Response:
         path = request.path_params["path"]
@@ -114,15 +113,13 @@ def make_course_app(
         return Response(said, media_type="application/json")
 
     async def read(request: Request) -> Response:
-        place = _place(notes, request)
-        text = place.read_bytes() if place.is_file() else b""
-        return Response(text, media_type="text/markdown")
+        return _answer(await asyncio.to_thread(notes_of.read, _place(folder, request)))
 
     async def write(request: Request) -> Response:
-        place = _place(notes, request)
-        body = await request.body()
-        await asyncio.to_thread(_replace, place, body)
-        return Response(status_code=204)
+        place, known = _place(folder, request), request.headers.get("if-match")
+        body, mark = await request.body(), known and known.strip('"')
+        note = await asyncio.to_thread(notes_of.write, place, body, known=mark)
+        return Response(status_code=204, headers={"etag": f'"{note.mark}"'})
 
     known = {name.removesuffix(".html") for name in files}
 
@@ -144,12 +141,8 @@ def make_course_app(
     return Guard(Explaining(Router(routes, redirect_slashes=False)), token=token, port=port)
 
 
-def _replace(place: Path, body: bytes) -> None:
-    """Write a file whole or not at all."""
-    place.parent.mkdir(parents=True, exist_ok=True)
-    new = place.with_name(f".{place.name}.new")
-    new.write_bytes(body)
-    os.replace(new, place)
+def _answer(note: notes_of.Note) -> Response:
+    return Response(note.text, media_type="text/markdown", headers={"etag": f'"{note.mark}"'})
 
 
 def serve_course(

@@ -1,8 +1,8 @@
 // @ts-check
 /** What stands around a lesson: the scheme's button, the list of sections, the notes, printing. */
 
-import { debounce, fill, h } from "../parts/dom.js";
-import { keep, kept, keptScheme } from "./keep.js";
+import { fill, h } from "../parts/dom.js";
+import { keep, keptScheme } from "./keep.js";
 
 /** @param {HTMLElement} root */
 export function mountScheme(root) {
@@ -36,45 +36,6 @@ export function mountContents(root) {
   };
   window.addEventListener("scroll", mark, { passive: true });
   mark();
-}
-
-/**
- * The reader's notes: kept as they are typed, in the browser or by the server that `notes` names,
- * and given as a Markdown file.
- * @param {HTMLElement} root
- * @param {{page: string, title: string, language: string, notes?: string}} about
- * @param {import("./parts.js").Say} t
- */
-export function mountNotes(root, about, t) {
-  const place = root.querySelector(".notes");
-  const field = place?.querySelector("textarea");
-  if (!place || !field) return;
-  const name = `notes.${about.language}.${about.page}`;
-  const said = h("p", { class: "note", role: "status" });
-  place.append(said);
-  const { notes } = about;
-  if (notes) {
-    fetch(notes).then((answer) => answer.text()).then((text) => {
-      if (!field.value) field.value = text;
-    }, () => {});
-  } else field.value = kept(name) ?? "";
-  const send = debounce(async (/** @type {string} */ address) => {
-    const answer = await fetch(address, { method: "PUT", body: field.value }).catch(() => null);
-    said.textContent = t(answer?.ok ? "notes.written" : "notes.not_written");
-  }, 400);
-  field.addEventListener("input", () => {
-    if (notes) send(notes);
-    else said.textContent = t(keep(name, field.value) ? "notes.kept" : "notes.not_kept");
-  });
-  place.querySelector(".download")?.addEventListener("click", () => {
-    const text = `# ${about.title}\n\n${field.value.trimEnd()}\n`;
-    const address = URL.createObjectURL(new Blob([text], { type: "text/markdown" }));
-    const link = h("a", { href: address, download: `attnscope-${about.page}.md` });
-    place.append(link);
-    link.click();
-    link.remove();
-    setTimeout(() => URL.revokeObjectURL(address), 10_000);
-  });
 }
 
 /**
