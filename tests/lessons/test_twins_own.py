@@ -1,4 +1,4 @@
-"""What widgets compute of a reader's own text, against numpy on the same handout."""
+"""What widgets compute of a reader's own text, against numpy and attnscope on the same numbers."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import pytest
 from test_twins import node, same
 
 from attnscope import tiles
+from attnscope.lessons import places
 from attnscope.trace import Trace
 
 TOKENS, WIDTH, START = 30, 6, 9
@@ -130,3 +131,69 @@ def test_a_grown_row_is_the_row_times_the_square() -> None:
     assert same(free, scores * 9)
     assert same(normed, scores)
     assert same(clipped, scores * 9 * 6 / 18)
+
+
+@pytest.mark.parametrize("common", [0.0, 3.0])
+def test_cosines_behind_their_mean_are_those_of_the_vectors(common: float) -> None:
+    """The page has norms and cosines alone; here the mean is taken from the vectors themselves."""
+    vectors = np.random.default_rng(2).standard_normal((9, 5)) + common
+    vectors[6] = vectors[1]
+    norms = np.linalg.norm(vectors, axis=1)
+    [found] = node(
+        "embeddings.js",
+        [("centred", [norms.tolist(), (vectors @ vectors.T / np.outer(norms, norms)).tolist()])],
+    )
+    left = vectors - vectors.mean(0)
+    sizes = np.linalg.norm(left, axis=1)
+    assert same(found, left @ left.T / np.outer(sizes, sizes), tolerance=1e-10)
+
+
+def test_a_vector_of_zeros_has_no_cosine_until_the_mean_is_taken_away() -> None:
+    vectors = np.array([[3.0, 0], [0, 0], [1, 2]])
+    norms = np.linalg.norm(vectors, axis=1)
+    cosines = [[1, None, 1 / np.sqrt(5)], [None] * 3, [1 / np.sqrt(5), None, 1]]
+    [found] = node("embeddings.js", [("centred", [norms.tolist(), cosines])])
+    left = vectors - vectors.mean(0)
+    sizes = np.linalg.norm(left, axis=1)
+    assert same(found, left @ left.T / np.outer(sizes, sizes))
+
+
+@pytest.mark.parametrize("softcap", [None, 2.5])
+@pytest.mark.parametrize(("width", "rotary"), [(8, 8), (8, 4), (6, 2)])
+def test_moved_queries_and_keys_score_as_positions_would_have_turned_them(
+    width: int, rotary: int, softcap: float | None
+) -> None:
+    """What the page turns on from the captured place is turned here from no place at all."""
+    plain = np.random.default_rng(3).standard_normal((2, 7, width))
+    turning = places.rope(rotary, 10_000.0)
+    start = 40  # of the part; the page counts from it and never learns it
+    here = range(start, start + 7)
+    q, k = (places.rotated(rows, here, turning) for rows in plain)
+    given = {
+        "rotary": {"turns": list(turning.frequencies), "q": q.tolist(), "k": k.tolist()},
+        "scale": 0.6, "softcap": softcap,
+    }  # fmt: skip
+
+    def capped(scores: np.ndarray) -> np.ndarray:
+        return scores if softcap is None else softcap * np.tanh(scores / softcap)
+
+    stands = [4, 0, 3, 900, 5, 1]
+    keys = [[key, at] for key, at in enumerate(stands)]
+    [moved, untold] = node(
+        "places.js",
+        [("scoresAt", [given, [5, 12], keys]),
+         ("scoresAt", [given, [5, 0], [[key, 0] for key in range(6)]])],
+    )  # fmt: skip
+    asks = places.rotated(plain[0][5:6], [12 + start], turning)[0]
+    wanted = places.rotated(plain[1][:6], [at + start for at in stands], turning) @ asks
+    assert same(moved, capped(0.6 * wanted), tolerance=1e-11)
+    assert same(untold, capped(0.6 * (plain[1][:6] @ plain[0][5])), tolerance=1e-11)
+
+
+def test_two_rows_meet_in_the_mean_of_their_scores() -> None:
+    a, b = np.random.default_rng(4).standard_normal((2, 6)) * 5
+    [mean, rest] = node(
+        "row.js", [("meanScores", [[a.tolist(), b.tolist()]]), ("joint", [a.tolist()])]
+    )
+    assert same(mean, (a + b) / 2)
+    assert same(rest, np.logaddexp.reduce(a))

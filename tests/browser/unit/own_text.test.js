@@ -12,31 +12,7 @@ import { WIDGETS } from "../../../src/attnscope/serve/static/js/widgets/registry
 import { ends, gathered, toStep, weighed } from "../../../src/attnscope/serve/static/js/widgets/math/row.js";
 import { covered, maskedRow } from "../../../src/attnscope/serve/static/js/widgets/math/seen.js";
 import { softmax, weigh } from "../../../src/attnscope/serve/static/js/widgets/math/softmax.js";
-
-/**
- * A handout of n tokens with causal heads, as attnscope writes it.
- * @param {number} n
- * @param {{before?: number, sink?: number | null, heads?: [number, number][]}} [how]
- */
-function made(n, { before = 0, sink = null, heads = [[3, 1]] } = {}) {
-  const scores = Array.from({ length: n }, (_, i) => Array.from({ length: n }, (__, j) => Math.sin(3 * i + 5 * j) * 4));
-  const outside = scores.map((_, i) => (before ? Math.cos(i) + Math.log(before) : null));
-  const rows = scores.map((row, i) => softmax([...row.slice(0, i + 1), outside[i] ?? -Infinity, sink ?? -Infinity]));
-  return {
-    schema: "attnscope.head/1",
-    model: "small",
-    tokens: { count: n + before, start: before, labels: Array.from({ length: n }, (_, at) => ` w${at}`), spans: Array.from({ length: n }, (_, at) => [3 * at, 3 * at + 3]) },
-    heads: heads.map(([layer, head]) => ({
-      layer, head, kv_head: 0, kind: "induction", attention: "full", causal: true, window: null, scale: 0.125, softcap: null, sink,
-      scores,
-      weights: rows.map((row, i) => scores.map((_, j) => (j <= i ? row[j] : null))),
-      norms: scores.map((_, j) => 1 + j),
-      outside: { keys: scores.map(() => before), logsumexp: outside, weights: rows.map((row, i) => row[i + 1]), arrived: rows.map((row, i) => 2 * row[i + 1]) },
-      sink_weights: rows.map((row, i) => row[i + 2]),
-    })),
-    all: heads.map(([layer, head]) => ({ layer, head, kind: "induction", share: 0.7, first: 0.2 })),
-  };
-}
+import { made } from "./fake_handout.js";
 
 /** @param {string} key @param {(value: any) => void} damage */
 function refuses(key, damage) {
@@ -226,7 +202,8 @@ test("what a browser kept is believed only where it is a choice", () => {
 
 test("every widget that shows a row, a head or a mask has its way, and the others have none", () => {
   const own = Object.keys(WIDGETS).filter((name) => ownOf(name, {}));
-  assert.deepEqual(own.sort(), ["census", "grid", "growth", "hide", "jacobian", "lid", "mix", "mixture", "nothing", "pairs", "properties", "reading", "rules", "share", "sight", "squeeze", "still", "temperature", "weights"]);
-  assert.equal(ownOf("grid", { of: "cosine" }), null);
+  assert.deepEqual(own.sort(), ["census", "cosine", "far", "grid", "growth", "hide", "jacobian", "jobs", "lid", "mix", "mixture", "nothing", "order", "pairs", "properties", "reading", "rules", "share", "sight", "squeeze", "still", "temperature", "weights"]);
+  assert.ok(ownOf("grid", { of: "cosine" })?.needs.embeddings);
+  assert.ok(!ownOf("grid", { of: "score" })?.needs.embeddings);
   assert.ok(ownOf("weights", { heads: "yes" })?.needs.two);
 });

@@ -5,6 +5,7 @@ import { fill, h } from "../parts/dom.js";
 import { percent, significant, signed } from "../parts/numbers.js";
 import { frequencies, movedOutputs, placedRow, scoresByDistance } from "./math/places.js";
 import { dot } from "./math/softmax.js";
+import { COUNT, distanceChart } from "./distance.js";
 import { bars, output, slider, switches } from "./parts.js";
 
 /** @typedef {import("./math/places.js").Way} Way @typedef {import("./parts.js").Say} Say */
@@ -158,8 +159,6 @@ function path(length, degrees) {
 }
 
 const WIDTH = 64;
-const COUNT = 65;
-const CHART = { width: 560, height: 200, top: 14, left: 46, right: 16, foot: 30 };
 
 /**
  * One random query and key: the score against their distance, at two places of a text.
@@ -170,25 +169,13 @@ const CHART = { width: 560, height: 200, top: 14, left: 46, right: 16, foot: 30 
  */
 export function mountFar(place, _options, _data, t) {
   const state = { way: /** @type {Way} */ ("added"), seed: 1, rotary: WIDTH, start: 300, distance: 5 };
-  const lines = ["law", "second"].map((name) => h("svg:path", { class: name }));
-  const mark = h("svg:path", { class: "axis" });
-  const ends = [1, 0, -1].map(() => h("svg:text", { "text-anchor": "end", x: CHART.left - 6 }));
+  const chart = distanceChart(t);
   const facts = outputsOf(["here", "there", "apart"]);
   const verdict = h("p", { class: "verdict", "aria-live": "polite", data: { name: "verdict" } });
-  const right = CHART.width - CHART.right;
-  const x = (/** @type {number} */ distance) => CHART.left + (distance / (COUNT - 1)) * (right - CHART.left);
   function update() {
     const about = { rotary: state.rotary, theta: 10000, way: state.way, count: COUNT };
     const [here, there] = [0, state.start].map((start) => scoresByDistance(state.seed, WIDTH, { ...about, start }));
-    const edge = 10 * Math.ceil(Math.max(...here.map(Math.abs), ...there.map(Math.abs), 1) / 10);
-    const y = (/** @type {number} */ score) => CHART.height * (0.5 - score / (2 * edge)) + CHART.top;
-    [here, there].forEach((scores, which) =>
-      lines[which].setAttribute("d", scores.map((one, at) => `${at ? "L" : "M"}${x(at).toFixed(1)} ${y(one).toFixed(1)}`).join("")));
-    mark.setAttribute("d", `M${x(state.distance).toFixed(1)} ${CHART.top}V${CHART.height + CHART.top}M${CHART.left} ${y(0)}H${right}`);
-    ends.forEach((one, at) => {
-      one.textContent = signed((1 - at) * edge, 0);
-      one.setAttribute("y", String(y((1 - at) * edge) + 4));
-    });
+    chart.draw([here, there], { distance: state.distance, edge: 10 * Math.ceil(Math.max(...here.map(Math.abs), ...there.map(Math.abs), 1) / 10) });
     facts.here.show(here[state.distance], signed(here[state.distance], 3));
     facts.there.show(there[state.distance], signed(there[state.distance], 3));
     const apart = Math.max(...here.map((one, at) => Math.abs(one - there[at])));
@@ -208,10 +195,7 @@ export function mountFar(place, _options, _data, t) {
     state.rotary = Number(rotary);
     update();
   }), control("seed", 1, 99), control("start", 0, 1000), control("distance", 0, COUNT - 1)),
-  h("svg:svg", { class: "plane chart", viewBox: `0 0 ${CHART.width} ${CHART.top + CHART.height + CHART.foot}`, role: "img", "aria-label": t("places.far.picture") },
-    mark, lines[1], lines[0], ends,
-    [0, 16, 32, 48, 64].map((one) => h("svg:text", { x: x(one), y: CHART.top + CHART.height + CHART.foot - 6, "text-anchor": "middle" }, String(one)))),
-  h("p", { class: "note" }, h("i", { class: "key law" }), t("places.far.key.here"), " ", h("i", { class: "key second" }), t("places.far.key.there")),
+  chart.elements,
   list(t, ["here", "there", "apart"], facts), verdict);
   update();
   return { dispose: () => fill(place) };

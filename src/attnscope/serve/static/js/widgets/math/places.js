@@ -72,6 +72,25 @@ export function scoresByDistance(seed, width, { rotary, theta, way, start, count
 }
 
 /**
+ * A captured head's scores of one query with keys, as if each token stood at another place: what was
+ * turned by its own place is turned on. At one place all together they are as before any turning.
+ * @param {{rotary: {turns: readonly number[], q: readonly (readonly number[])[], k: readonly (readonly number[])[]}, scale: number, softcap: number | null}} head
+ *   q and k turned by the tokens' own numbers
+ * @param {readonly [number, number]} query             a token and its place
+ * @param {readonly (readonly [number, number])[]} keys
+ * @returns {number[]}   scaled and soft-capped
+ */
+export function scoresAt({ rotary: { turns, q, k }, scale, softcap }, [query, place], keys) {
+  const asks = rotate(q[query], place - query, turns);
+  return keys.map(([key, there]) => capped(scale * dot(asks, rotate(k[key], there - key, turns)), softcap));
+}
+
+/** @param {number} score @param {number | null} softcap @returns {number} */
+export function capped(score, softcap) {
+  return softcap === null ? score : softcap * Math.tanh(score / softcap);
+}
+
+/**
  * A token's causal weights, by the tokens' numbers, when the sentence stands in another order, and
  * what it fetches.
  * @param {import("./world.js").World} world

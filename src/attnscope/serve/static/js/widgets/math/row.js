@@ -62,6 +62,28 @@ export function weighed(scores, rest, rule = softmax) {
 }
 
 /**
+ * The score of one key that would take as much as all of these together; -Infinity of none.
+ * @param {readonly number[]} scores
+ * @returns {number}
+ */
+export function joint(scores) {
+  const top = Math.max(...scores);
+  return top === -Infinity ? top : top + Math.log(total(scores.map((one) => Math.exp(one - top))));
+}
+
+/**
+ * Scores that several rows come to on average, key by key; a row that does not see a key has no say.
+ * @param {readonly (readonly (number | null)[])[]} rows   null where a row does not see a key
+ * @returns {number[]}   -Infinity where none does
+ */
+export function meanScores(rows) {
+  return rows[0].map((_, key) => {
+    const seen = rows.flatMap((row) => row[key] ?? []);
+    return seen.length ? total(seen) / seen.length : -Infinity;
+  });
+}
+
+/**
  * The ends of a slider for scores, wide enough for these.
  * @param {readonly number[]} scores
  * @param {number} low

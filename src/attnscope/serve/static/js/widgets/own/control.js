@@ -62,7 +62,9 @@ export function mountOwn(section, stand, { own, options, lesson }, { t, source }
   const name = () => {
     const known = choice();
     const active = section.classList.contains("of-own");
-    open.textContent = active ? t("own.change") : known ? t("own.offer", { model: known.model, layer: known.layer, head: known.head }) : t("own.try");
+    const way = active ? "own.change" : known ? "own.offer" : "own.try";
+    const headless = own.needs.embeddings && way !== "own.try";
+    open.textContent = t(headless ? `${way}.text` : way, { model: known?.model ?? "", layer: known?.layer ?? "", head: known?.head ?? "" });
   };
   onChoice(name);
   name();
@@ -73,7 +75,8 @@ export function mountOwn(section, stand, { own, options, lesson }, { t, source }
 function told({ handout, head, other, row }, needs, t) {
   const last = handout.start + handout.names.length;
   const which = needs.two ? `${head.layer}.${head.head}, ${other.layer}.${other.head}` : `${head.layer}.${head.head}`;
-  const words = t("own.now", { model: handout.model, which, first: handout.start + 1, last, count: handout.count });
+  const words = t(needs.embeddings ? "own.now.text" : "own.now", { model: handout.model, which, first: handout.start + 1, last, count: handout.count });
+  if (needs.embeddings) return [words, t("own.now.row", { token: numbered(handout, row) })].join(" ");
   if (!needs.row) return words;
   const outside = head.outside.keys[row];
   return [words, t("own.now.row", { token: numbered(handout, row) }), outside ? t("own.now.outside", { count: outside }) : ""].join(" ").trim();

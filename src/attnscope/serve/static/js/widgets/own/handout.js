@@ -10,6 +10,8 @@
  */
 
 import { addedLabels } from "../../parts/labels.js";
+import { capped } from "../math/places.js";
+import { dot } from "../math/softmax.js";
 
 export const SCHEMA = "attnscope.head/1";
 export const MOST_BYTES = 16 * 2 ** 20;
@@ -18,7 +20,10 @@ export const MOST_HEADS = 16;
 const MOST_LAYERS = 1024;
 const MOST_LINES = 65536;
 const MOST_LABEL = 4096;
+const MOST_WIDTH = 4096;
 const ROUNDING = 1e-5;
+/** Between scores and the products they are made of, for the longest of them. */
+const DIGITS = 1e-6;
 
 /**
  * @typedef {object} Outside
@@ -26,6 +31,11 @@ const ROUNDING = 1e-5;
  * @property {(number | null)[]} logsumexp
  * @property {number[]} weights
  * @property {number[] | null} arrived
+ * @typedef {object} Rotary
+ * @property {number[]} turns   angle per position of each pair (m, m + r/2); none where nothing is turned
+ * @property {number[][]} q     the query of each token, behind positions
+ * @property {number[][]} k
+ * @typedef {{norms: number[], cosines: (number | null)[][]}} Embeddings   null with one of length 0
  * @typedef {object} Head
  * @property {number} layer
  * @property {number} head
@@ -42,6 +52,8 @@ const ROUNDING = 1e-5;
  * @property {number[] | null} norms
  * @property {Outside} outside
  * @property {number[]} sink_weights
+ * @property {Rotary | null | undefined} rotary   null where it is not known; undefined in older files
+ * @property {boolean} biased   whether the scores are not made of these queries and keys alone
  * @typedef {{layer: number, head: number, kind: string, share: number, first: number | null}} Line
  * @typedef {object} Handout
  * @property {string} model
@@ -51,6 +63,7 @@ const ROUNDING = 1e-5;
  * @property {string[]} words   what each token adds to the text before it; "" for a further piece
  * @property {Head[]} heads
  * @property {Line[]} all       every head of the trace, on the whole text
+ * @property {Embeddings | null | undefined} embeddings   null where the capture has none; undefined in older files
  */
 
 /** What is wrong with a file: the key of a sentence, and what it names. */
@@ -109,6 +122,7 @@ export function checked(value) {
     }),
     heads: value.heads.map((/** @type {any} */ one, /** @type {number} */ at) => headOf(one, n, `heads[${at}]`)),
     all: value.all.map((/** @type {Line} */ { layer, head, kind, share, first }) => ({ layer, head, kind, share, first })),
+    embeddings: embeddingsOf(value.embeddings, n),
   };
 }
 
@@ -141,9 +155,66 @@ function headOf(given, n, where) {
   const found = {
     layer, head, kv_head, kind, attention, causal, window, scale, softcap, sink, scores, weights, norms, sink_weights,
     outside: { keys: outside.keys, logsumexp: outside.logsumexp, weights: outside.weights, arrived: outside.arrived },
+    rotary: rotaryOf(given.rotary, n, check),
+    biased: false,
   };
   scores.forEach((/** @type {any} */ _, /** @type {number} */ row) => check(agrees(found, row), `weights[${row}]`));
-  return found;
+  check(!found.rotary || Number.isFinite(scale * longest(found.rotary.q) * longest(found.rotary.k)), "rotary");
+  return { ...found, biased: !!found.rotary && !made(found, found.rotary) };
+}
+
+/**
+ * @param {any} given
+ * @param {number} n
+ * @returns {Embeddings | null | undefined}
+ */
+function embeddingsOf(given, n) {
+  if (given === null || given === undefined) return given;
+  need(isObject(given) && isList(given.norms, n, isSize), "embeddings.norms");
+  const { norms, cosines } = given;
+  need(isSquare(cosines, n, (/** @type {unknown} */ one) => one === null || isCosine(one)), "embeddings.cosines");
+  for (let i = 0; i < n; i++) {
+    need(norms[i] === 0 || Math.abs(cosines[i][i] - 1) <= ROUNDING, `embeddings.cosines[${i}]`);
+    for (let j = 0; j < n; j++) {
+      const empty = norms[i] === 0 || norms[j] === 0;
+      need(empty === (cosines[i][j] === null) && Math.abs(cosines[i][j] - cosines[j][i]) <= ROUNDING, `embeddings.cosines[${i}]`);
+    }
+  }
+  return { norms, cosines };
+}
+
+/**
+ * @param {any} given
+ * @param {number} n
+ * @param {(good: boolean, field: string) => void} check
+ * @returns {Rotary | null | undefined}
+ */
+function rotaryOf(given, n, check) {
+  if (given === null || given === undefined) return given;
+  check(isObject(given) && isRow(given.q?.[0], given.q?.[0]?.length), "rotary.q");
+  const { turns, q, k } = given;
+  const width = q[0].length;
+  check(Array.isArray(turns) && 2 * turns.length <= width && turns.every(isNumber), "rotary.turns");
+  check(isList(q, n, (row) => isRow(row, width)), "rotary.q");
+  check(isList(k, n, (row) => isRow(row, width)), "rotary.k");
+  return { turns, q, k };
+}
+
+/** @param {readonly (readonly number[])[]} rows @returns {number} */
+const longest = (rows) => Math.max(...rows.map((one) => Math.sqrt(dot(one, one))));
+
+/**
+ * Whether the scores are made of these queries and keys: not so where the model adds a bias to them.
+ * @param {Head} head
+ * @param {Rotary} rotary
+ * @returns {boolean}
+ */
+function made({ scores, scale, softcap }, { q, k }) {
+  const room = DIGITS * Math.max(1, Math.abs(scale) * longest(q) * longest(k));
+  return q.every((query, i) => k.every((key, j) => {
+    const score = scores[i][j];
+    return score === null || Math.abs(capped(scale * dot(query, key), softcap) - score) <= room;
+  }));
 }
 
 /**
@@ -210,6 +281,10 @@ const isMaybe = (one) => one === null || isNumber(one);
 const isSize = (one) => isNumber(one) && one >= 0;
 /** @param {unknown} one */
 const isShare = (one) => isNumber(one) && one >= 0 && one <= 1 + ROUNDING;
+/** @param {unknown} one */
+const isCosine = (one) => isNumber(one) && Math.abs(one) <= 1 + ROUNDING;
+/** @param {unknown} row @param {number} width */
+const isRow = (row, width) => width > 0 && width <= MOST_WIDTH && isList(row, width, isNumber);
 /** @param {unknown} one */
 const isCount = (one) => Number.isSafeInteger(one) && /** @type {number} */ (one) >= 0;
 /** @param {unknown} one */

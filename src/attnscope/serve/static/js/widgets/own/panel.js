@@ -25,8 +25,12 @@ import { openText } from "./texts.js";
  * @typedef {object} Needs
  * @property {boolean} row     whether a token must be chosen
  * @property {boolean} [two]   whether two heads are compared
+ * @property {boolean} [apart] whether they must not be one and the same
  * @property {number} [least]  keys that the row must see
+ * @property {number} [near]   keys that it must see among the tokens here
  * @property {boolean} [hides] whether the row must hide a token that is here
+ * @property {boolean} [rotary]      whether it must be known how the head's queries and keys were turned
+ * @property {boolean} [embeddings]  whether the embeddings are all that is looked at: no head
  */
 
 const FILE = "file";
@@ -95,17 +99,21 @@ export function ownPanel({ t, source, needs, onSubject }) {
       const handout = await found.heads(needs.two ? [at, other] : [at], mine.signal);
       if (mine.signal.aborted) return;
       const [head] = handout.heads;
-      const rows = rowsOf(head, needs);
-      if (!rows.length) throw new HandoutError(needs.hides ? "own.fault.hides" : "own.fault.no_row", { least: needs.least ?? 1 });
+      const second = needs.two ? handout.heads[1] ?? head : head;
+      const rows = rowsOf([head, second], needs);
+      if (!rows.length) throw new HandoutError(needs.hides ? "own.fault.hides" : "own.fault.no_row", { least: needs.near ?? needs.least ?? 1 });
       // Where something must be hidden, a few tokens stand behind the one that asks.
       const row = rows.includes(want.row ?? -1) ? Number(want.row) : rows[Math.max(0, rows.length - (needs.hides ? AFTER : 1))];
+      const lacks = lackOf(handout, [head, second], needs);
       text = found;
-      fault.textContent = "";
-      shown = { from: found.from, model: found.model, ...at, other, row };
-      wanted = shown;
-      choose(shown);
+      fault.textContent = lacks ? t(lacks, { layer: head.layer, head: head.head }) : "";
+      const now = { from: found.from, model: found.model, ...at, other, row };
+      wanted = now;
+      choose(now);
       show(handout, { at, other, rows, row });
-      onSubject({ handout, head, other: needs.two ? handout.heads[1] ?? head : head, row });
+      if (lacks) return; // another head may have it, so the fields stand open
+      shown = now;
+      onSubject({ handout, head, other: second, row });
     } catch (error) {
       if (isAbort(error) || mine.signal.aborted) return;
       fault.textContent = sentence(error, t);
@@ -129,6 +137,7 @@ export function ownPanel({ t, source, needs, onSubject }) {
     options(fields.head, (here?.heads ?? []).map((one) => [String(one.head), `${one.head} ${kind(one.kind)}`]), String(at.head));
     if (needs.two) options(fields.other, layers.flatMap((one) => one.heads.map((each) => /** @type {[string, string]} */ ([`${one.index}.${each.head}`, `${one.index}.${each.head} ${kind(each.kind)}`]))), `${other.layer}.${other.head}`);
     options(fields.row, rows.map((one) => [String(one), numbered(handout, one)]), String(row));
+    labels.layer.hidden = labels.head.hidden = needs.embeddings === true;
     labels.other.hidden = !needs.two;
     labels.row.hidden = !needs.row;
     labels.start.hidden = !starts || starts.count <= MOST_TOKENS;
@@ -235,12 +244,27 @@ function headOf(text, layer = -1, head = -1, but) {
   return { layer: found.layer, head: found.head };
 }
 
-/** @param {import("./handout.js").Head} head @param {Needs} needs @returns {number[]} the tokens that may ask */
-function rowsOf(head, { least = 1, hides = false }) {
+/** @param {readonly import("./handout.js").Head[]} both @param {Needs} needs @returns {number[]} the tokens that may ask */
+function rowsOf([head, other], { least = 1, near = 1, hides = false, embeddings = false }) {
   return [...head.weights.keys()].filter((row) => {
-    const here = head.weights[row].filter((one) => one !== null).length;
-    return here > 0 && here + (head.outside.keys[row] > 0 ? 1 : 0) >= least && (!hides || hiddenFrom(head, row) !== null);
+    const [here, there] = [head, other].map((one) => one.weights[row].filter((weight) => weight !== null).length);
+    return embeddings || (here >= near && there > 0 && here + (head.outside.keys[row] > 0 ? 1 : 0) >= least && (!hides || hiddenFrom(head, row) !== null));
   });
+}
+
+/**
+ * What a text or a head does not have and a widget needs: the key of a sentence.
+ * @param {import("./handout.js").Handout} handout
+ * @param {readonly import("./handout.js").Head[]} both
+ * @param {Needs} needs
+ * @returns {string | null}
+ */
+function lackOf(handout, [head, other], needs) {
+  const old = (/** @type {unknown} */ value) => (value === undefined ? "old" : "none");
+  if (needs.embeddings && !handout.embeddings) return `own.fault.embeddings.${old(handout.embeddings)}`;
+  if (needs.rotary && !head.rotary) return `own.fault.rotary.${old(head.rotary)}`;
+  if (needs.rotary && head.biased) return "own.fault.rotary.biased";
+  return needs.apart && head === other ? "own.fault.one_head" : null;
 }
 
 /** @param {unknown} error @param {import("../parts.js").Say} t @returns {string} */

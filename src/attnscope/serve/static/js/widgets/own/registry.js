@@ -3,14 +3,16 @@
  * Which widgets run on the reader's own text, and what of it each needs.
  *
  * Those that are not here show no row, head or mask of attention (arrows, bytes, roofs, trainings),
- * or one of numbers that no trace holds: embeddings (cosine), queries and keys before positions
- * (order), values themselves (jobs), or drawn vectors whose law is the point (spread, far, merge,
- * regroup). `circuit` reads what is typed as it is.
+ * or drawn vectors whose law is the point (spread, moved, merge, regroup). `circuit` reads what is
+ * typed as it is. Values themselves are in no trace: what arrives is shown by its length or its weight.
  */
 
 import { mountReading } from "../reading.js";
 import { mountSight } from "../sight.js";
 import { census } from "./census.js";
+import { cosine, cosines } from "./embeddings.js";
+import { jobs } from "./jobs.js";
+import { far, order } from "./places.js";
 import { growth, hide, jacobian, lid, mix, nothing, properties, rules, temperature } from "./rows.js";
 import { grid, mixture, pairs, share, squeeze, still, weights } from "./squares.js";
 
@@ -44,6 +46,7 @@ const ROW = { row: true };
 
 /** @type {Record<string, Own>} */
 const OWN = {
+  cosine: { mount: cosine, needs: { row: true, embeddings: true } },
   grid: { mount: grid, needs: ROW },
   pairs: { mount: pairs, needs: ROW },
   rules: { mount: rules, needs: { row: true, least: 2 } },
@@ -55,6 +58,9 @@ const OWN = {
   hide: { mount: hide, needs: { row: true, hides: true } },
   mixture: { mount: mixture, needs: ROW },
   mix: { mount: mix, needs: { row: true, least: 3 } },
+  order: { mount: order, needs: { row: true, rotary: true, near: 3 } },
+  far: { mount: far, needs: { row: true, rotary: true } },
+  jobs: { mount: jobs, needs: { row: true, two: true, apart: true, least: 2 } },
   squeeze: { mount: squeeze, needs: ROW },
   still: { mount: still, needs: { row: false } },
   share: { mount: share, needs: { row: true, two: true } },
@@ -72,7 +78,7 @@ const OWN = {
  * @returns {Own | null}
  */
 export function ownOf(name, options) {
-  if (name === "grid" && options.of === "cosine") return null;
+  if (name === "grid" && options.of === "cosine") return { mount: cosines, needs: { row: true, embeddings: true } };
   if (name === "weights" && options.heads === "yes") return { mount: weights, needs: { row: true, two: true } };
   return OWN[name] ?? null;
 }

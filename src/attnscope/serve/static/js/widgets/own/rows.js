@@ -18,6 +18,7 @@ import { mountProperties } from "../properties.js";
 import { mountRules } from "../rules.js";
 import { mountTemperature } from "../temperature.js";
 import { signed } from "../../parts/numbers.js";
+import { joint } from "../math/row.js";
 import { hiddenFrom, numbered, rowOf } from "./subject.js";
 
 /** @typedef {import("./control.js").OwnMount} OwnMount */
@@ -76,8 +77,7 @@ export const hide = (place, options, subject, t) => {
  */
 export const mix = (place, options, subject, t) => {
   const { names, scores, rest, restName } = rowOf(subject, 2, t);
-  const top = Math.max(...rest);
-  const third = rest.length ? [top + Math.log(rest.reduce((sum, one) => sum + Math.exp(one - top), 0))] : [];
+  const third = rest.length ? [joint(rest)] : [];
   return mountMix(place, options, { row: { names: [...names, restName], scores: [...scores, ...third] } }, t);
 };
 

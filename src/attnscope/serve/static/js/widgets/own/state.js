@@ -20,8 +20,8 @@
  */
 
 const NAME = "attnscope.course.own";
-/** Characters; browsers give a page some five million. */
-const MOST_KEPT = 2_000_000;
+/** Characters; browsers give a page some five million, and say so if it is less. */
+const MOST_KEPT = 5_000_000;
 
 /** @type {Choice | null | undefined} */
 let chosen;
@@ -40,17 +40,24 @@ export function choose(now) {
   for (const hear of listeners) hear(now);
   const text = JSON.stringify(now);
   try {
-    if (text.length > MOST_KEPT) window.sessionStorage.removeItem(NAME);
-    else window.sessionStorage.setItem(NAME, text);
-    return text.length <= MOST_KEPT;
+    if (text.length <= MOST_KEPT) {
+      window.sessionStorage.setItem(NAME, text);
+      return true;
+    }
   } catch {
-    return false;
+    // a browser with less room, or none
   }
+  erase(); // the next page must not offer the text before this one
+  return false;
 }
 
 /** Forgets a choice that cannot be opened any more. */
 export function forget() {
   chosen = null;
+  erase();
+}
+
+function erase() {
   try {
     window.sessionStorage.removeItem(NAME);
   } catch {
