@@ -8,7 +8,7 @@ opened from disk and the file is dropped on them (test_lesson_own_served.py has 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +16,7 @@ import numpy as np
 import pytest
 from app_samples import Samples
 from lessons_site import choose, faults, move, number, numbers, opened
+from own_page import all_own, check, drop, select
 from own_truth import SHOWN, Head, gathered, head_of, softmax
 
 import attnscope
@@ -26,8 +27,8 @@ HEADS = [(2, 3), (0, 1), (2, 2), (3, 0)]
 STARTS = [0, 36]
 BOTH = pytest.mark.parametrize("language", ["en", "zh"])
 LESSONS = (
-    "02-projections", "03-softmax", "04-masking", "05-whole", "07-heads", "08-cache", "09-grouped",
-    "10-latent", "11-linear", "12-stability", "13-reading",
+    "01-embeddings", "02-projections", "03-softmax", "04-masking", "05-whole", "06-rope",
+    "07-heads", "08-cache", "09-grouped", "10-latent", "11-linear", "12-stability", "13-reading",
 )  # fmt: skip
 
 
@@ -48,23 +49,6 @@ def files(trace: Trace, tmp_path_factory: pytest.TempPathFactory) -> dict[int, P
     return found
 
 
-def drop(widget: Any, text: str) -> None:
-    """Drop a file of this text on a widget's panel."""
-    if widget.locator('[data-name="own"]').get_attribute("aria-expanded") == "false":
-        widget.locator('[data-name="own"]').click()
-    carried = widget.page.evaluate_handle(
-        "(text) => { const data = new DataTransfer();"
-        " data.items.add(new File([text], 'mine.json', { type: 'application/json' }));"
-        " return data; }",
-        text,
-    )
-    widget.locator(".own-panel").dispatch_event("drop", {"dataTransfer": carried})
-
-
-def select(widget: Any, name: str, value: object) -> None:
-    widget.locator(f'select[data-name="own.{name}"]').select_option(str(value))
-
-
 Open = Callable[..., tuple[Any, Head, int]]
 
 
@@ -83,10 +67,6 @@ def own(page: Any, site: Path, language: str, files: dict[int, Path], trace: Tra
         return widget, found, start + (row or 0)
 
     return go
-
-
-def check(widget: Any, name: str, wanted: Any) -> None:
-    np.testing.assert_allclose(numbers(widget, name, len(wanted)), wanted, **SHOWN)
 
 
 @BOTH
@@ -492,16 +472,6 @@ def test_script_in_a_token_is_text(page: Any, site: Path, files: dict[int, Path]
     page.wait_for_timeout(200)
     assert page.evaluate("window.broken") is None
     assert page.locator("img[src='x']").count() == 0
-
-
-def all_own(page: Any, text: str) -> Iterator[Any]:
-    """Every widget of a page that runs on the text, on it."""
-    widgets = page.locator(".widget:has(> .own)")
-    for at in range(widgets.count()):
-        widget = widgets.nth(at)
-        drop(widget, text)
-        widget.and_(page.locator(".of-own")).wait_for()
-        yield widget
 
 
 @pytest.mark.parametrize(("language", "theme"), [("en", "light"), ("zh", "dark")])

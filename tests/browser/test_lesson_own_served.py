@@ -16,6 +16,7 @@ import numpy as np
 import pytest
 from app_samples import Samples
 from lessons_site import faults, move, number, numbers
+from own_page import select
 from own_truth import SHOWN, head_of
 
 import attnscope
@@ -62,10 +63,6 @@ def widget_of(page: Any, course: Course, language: str, slug: str, id: str) -> A
     widget = page.locator(f"#widget-{id}")
     widget.locator('[data-name="own"]').click()
     return widget
-
-
-def select(widget: Any, name: str, value: object) -> None:
-    widget.locator(f'select[data-name="own.{name}"]').select_option(str(value))
 
 
 @BOTH
