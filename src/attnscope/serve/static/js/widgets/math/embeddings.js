@@ -24,7 +24,7 @@ export function centred(norms, cosines) {
   const G = cosines.map((row, i) => row.map((one, j) => norms[i] * norms[j] * (one ?? 0)));
   const means = G.map((row) => total(row) / row.length);
   const mean = total(means) / means.length;
-  const left = G.map((row, i) => row.map((one, j) => one - means[i] - means[j] + mean));
+  const left = G.map((row, i) => row.map((one, j) => one + mean - (means[i] + means[j])));
   const least = ROUNDING * Math.max(...norms.map((one) => one * one));
   const sizes = left.map((row, i) => (row[i] > least ? Math.sqrt(row[i]) : null));
   return left.map((row, i) => row.map((one, j) => {
