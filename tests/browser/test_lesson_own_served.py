@@ -17,7 +17,7 @@ import pytest
 from app_samples import Samples
 from lessons_site import faults, move, number, numbers
 from own_page import select
-from own_truth import SHOWN, head_of
+from own_truth import SHOWN, cosines_of, embeddings_of, head_of
 
 import attnscope
 
@@ -111,6 +111,30 @@ def test_a_part_of_a_long_text_begins_where_the_reader_says(
         assert shown == pytest.approx(head.weights[row, key], rel=1e-6)
     beyond = head.weights[row, :1500].sum()
     assert number(widget, "beyond.weight") == pytest.approx(beyond, rel=1e-5)
+
+
+def test_embeddings_and_places_of_a_saved_text_are_served(
+    page: Any, course: Course, samples: Samples
+) -> None:
+    trace = attnscope.open(samples.traces["llama-short"])
+    widget = widget_of(page, course, "en", "01-embeddings", "grid")
+    select(widget, "trace", "llama-short")
+    widget.and_(page.locator(".of-own")).wait_for()
+    cosines = cosines_of(embeddings_of(trace, samples.models["llama"])[:64])
+    shown = [number(widget, f"g.63.{j}") for j in range(52, 64)]
+    np.testing.assert_allclose(shown, cosines[63, 52:64], atol=1e-8)
+    # The next page offers the text, and the server has another head of it.
+    widget = widget_of(page, course, "en", "06-rope", "far")
+    widget.and_(page.locator(".of-own")).wait_for()
+    select(widget, "layer", 0)
+    widget.locator(".own-said", has_text="0.").wait_for()
+    select(widget, "head", 1)
+    widget.locator(".own-said", has_text="0.1").wait_for()
+    head = head_of(trace, 0, 1)
+    key = int(head.weights[63].argmax())
+    for name in ("real", "here"):
+        assert number(widget, name) == pytest.approx(head.scores[63, key], abs=1e-6)
+    assert faults(page) == []
 
 
 def test_layers_without_a_map_are_not_offered(page: Any, course: Course) -> None:
