@@ -110,8 +110,8 @@ def share(context: int, **_: int) -> float:
 @glm(
     "linear.glm53.scan", show="{:.0f}", inputs={**_LATENT, **_INDEX},
     formula="heads × (2 × rank + rope) / (index_heads × index_width)",
-    en="GLM-5.3: how many times cheaper it is to scan a key than to attend to it",
-    zh="GLM-5.3：扫一个 key 比真的读它便宜多少倍",
+    en="GLM-5.3: how many times as much it costs to attend to a key as to scan it",
+    zh="GLM-5.3：真的读一个 key，花费是扫一个的几倍",
     note="Attending as the absorbed form does it; a layer that reuses a choice does not scan.",
     note_zh="真的读，按吸收的形式算；沿用别层挑选结果的层不扫。",
 )  # fmt: skip
