@@ -96,7 +96,7 @@ export const enWidgets = {
   "spread.row.raw": "Undivided",
   "spread.row.scaled": "Divided by √d",
   "spread.std": "standard deviation",
-  "spread.axes": "All six share one axis, from −{edge} to {edge}; heights are each to its own. The line is the normal curve that the derivation predicts.",
+  "spread.axes": "All six share one axis, from −{edge} to {edge}; heights are each to its own. The line is the bell curve whose standard deviation is the derived one.",
   "spread.python": "A larger run in Python, {pairs} pairs: {std}.",
   "spread.table": "d = 256 behind a softmax: {rows} rows of {keys} keys, drawn with this seed",
   "spread.head.raw": "undivided",

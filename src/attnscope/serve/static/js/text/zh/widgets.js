@@ -96,7 +96,7 @@ export const zhWidgets = {
   "spread.row.raw": "不除",
   "spread.row.scaled": "除以 √d",
   "spread.std": "标准差",
-  "spread.axes": "六张图共用一条横轴，从 −{edge} 到 {edge}；高度各自拉满。细线是推导预言的正态曲线。",
+  "spread.axes": "六张图共用一条横轴，从 −{edge} 到 {edge}；高度各自拉满。细线是钟形的正态曲线，标准差取推导出来的那个。",
   "spread.python": "Python 里抽 {pairs} 对的结果：{std}。",
   "spread.table": "d = 256 过 softmax 之后：{rows} 行，每行 {keys} 个 key，用同一个种子",
   "spread.head.raw": "不除",
