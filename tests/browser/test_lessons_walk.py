@@ -58,42 +58,6 @@ def test_a_lesson_fits_a_phone(page: Any, site: Path, language: str, slug: str) 
     assert small == 0
 
 
-@pytest.mark.parametrize("slug", PAGES)
-@pytest.mark.parametrize("language", ["en", "zh"])
-def test_every_widget_answers_every_input(page: Any, site: Path, language: str, slug: str) -> None:
-    """Each slider, switch and box changes what its widget shows."""
-    opened(page, site, language, slug)
-    widgets = page.locator(".widget")
-    for at in range(widgets.count()):
-        widget = widgets.nth(at)
-        inputs = widget.locator('input[type="range"]')
-        for each in range(inputs.count()):
-            one = inputs.nth(each)
-            before = widget.locator(".stand").inner_text() + shapes(widget)
-            low, high = (float(one.get_attribute(end) or 0) for end in ("min", "max"))
-            now = float(one.input_value())
-            far = low if abs(now - low) > abs(now - high) else high
-            # QK-Clip's threshold acts once it is switched on.
-            name = str(one.get_attribute("data-name"))
-            if name == "tau":
-                widget.locator('[data-name="clip"]').check()
-                move(widget, "growth", 10)
-                before = widget.locator(".stand").inner_text()
-            move(widget, name, far)
-            page.wait_for_timeout(260)
-            after = widget.locator(".stand").inner_text() + shapes(widget)
-            assert before != after, (widget.get_attribute("id"), name)
-            move(widget, name, now)
-        buttons = widget.locator(".stand button:visible")
-        for each in range(buttons.count()):
-            buttons.nth(each).click()
-
-
-def shapes(widget: Any) -> str:
-    return str(widget.evaluate("(one) => [...one.querySelectorAll('path')].map("
-                               "(path) => path.getAttribute('d')).join()"))  # fmt: skip
-
-
 def test_every_widget_of_the_course_is_on_some_page() -> None:
     placed = {
         block.words[0]
@@ -285,17 +249,29 @@ def test_predictions_are_settled_before_they_are_revealed(page: Any, site: Path,
         assert one.locator("label.wrong").count() == 1
 
 
+WIDE = str.maketrans("0123456789.-%", "０１２３４５６７８９．－％")
+
+
 @pytest.mark.parametrize("slug", PAGES)
-def test_exercises_take_the_right_answer_and_no_other(page: Any, site: Path, slug: str) -> None:
-    opened(page, site, "en", slug)
+@pytest.mark.parametrize("language", ["en", "zh"])
+def test_exercises_take_the_right_answer_and_no_other(
+    page: Any, site: Path, language: str, slug: str
+) -> None:
+    """As people type it: with a comma, a percent sign, in full-width digits, with its unit."""
+    opened(page, site, language, slug)
     asked = page.locator(".exercise")
     for at in range(asked.count()):
         one = asked.nth(at)
         answer = float(one.get_attribute("data-answer"))
         within = float(one.get_attribute("data-within"))
         field, verdict = one.locator("input"), one.locator(".verdict")
-        for given, mark in ((f"{answer + 3 * within:.6f}", "bad"), ("much", "bad"),
-                            (f" {answer:.6f}% ".replace("-", "−"), "good")):  # fmt: skip
+        right, wrong = f"{answer:.6f}", f"{answer + 3 * within:.6f}"
+        unit = one.locator(".unit").inner_text() if one.locator(".unit").count() else ""
+        for given, mark in (
+            (wrong, "bad"), ("much", "bad"), ("", "bad"), (wrong.replace(".", ","), "bad"),
+            (f" {right}% ".replace("-", "−"), "good"), (right.replace(".", ","), "good"),
+            (right.translate(WIDE), "good"), (f"{right} {unit}", "good"),
+        ):  # fmt: skip
             field.fill(given)
             field.press("Enter")
             assert mark in str(verdict.get_attribute("class")), (given, answer)
@@ -328,8 +304,18 @@ def test_terms_of_a_formula_explain_themselves(
     page: Any, site: Path, language: str, slug: str
 ) -> None:
     opened(page, site, language, slug)
-    formula = page.locator(".formula").first
+    formulas = page.locator(".formula")
+    assert formulas.count() >= 1
+    for at in range(formulas.count()):
+        explained(page, formulas.nth(at))
+
+
+def explained(page: Any, formula: Any) -> None:
+    """Each underlined term is chosen by keyboard and shows its own words; nothing else is."""
     terms = formula.locator(".ask")
+    assert terms.count() >= 2
+    for at in range(terms.count()):
+        assert terms.nth(at).evaluate("(one) => getComputedStyle(one).borderBottomStyle") != "none"
     assert formula.locator(".card:visible").count() == 0
     for at in range(terms.count()):
         if at == 0:

@@ -2,18 +2,22 @@
 import assert from "node:assert/strict";
 import test from "node:test";
 
-import { readNumber } from "../../../src/attnscope/serve/static/js/widgets/asking.js";
+import { readings } from "../../../src/attnscope/serve/static/js/widgets/asking.js";
 import { additiveBytes, sized } from "../../../src/attnscope/serve/static/js/widgets/bytes.js";
 import { mixed } from "../../../src/attnscope/serve/static/js/widgets/mix.js";
 import { enWidgets } from "../../../src/attnscope/serve/static/js/text/en/widgets.js";
 import { zhWidgets } from "../../../src/attnscope/serve/static/js/text/zh/widgets.js";
 
 test("a number is read as people type it, and nothing else is", () => {
-  for (const [text, value] of /** @type {[string, number | null][]} */ ([
-    ["66.5", 66.5], [" 66,5 % ", 66.5], ["−44.4", -44.4], ["–3", -3], ["1,024", 1024], ["1,024.5", 1024.5],
-    ["6e-8", 6e-8], [".5", 0.5], ["5.", 5], ["+2", 2], ["６６", null], ["", null], ["-", null], ["1.2.3", null],
-    ["0x10", null], ["Infinity", null], ["two", null], ["1 000", 1000],
-  ])) assert.equal(readNumber(text), value, text);
+  for (const [text, ...values] of /** @type {[string, ...number[]][]} */ ([
+    ["66.5", 66.5], [" 66,5 % ", 66.5], ["−44.4", -44.4], ["–3", -3], ["1,024", 1024, 1.024], ["1,024.5", 1024.5],
+    ["6e-8", 6e-8], [".5", 0.5], ["5.", 5], ["+2", 2], ["1 000", 1000], ["0,906", 0.906], ["-0,906", -0.906],
+    ["６６．５％", 66.5], ["－４４．４", -44.4], ["389，120", 389120, 389.12], ["66。5", 66.5], ["1,024,000", 1024000],
+    [""], ["-"], ["1.2.3"], ["0x10"], ["Infinity"], ["two"], ["½"], ["64 KiB"], ["1,02,3"],
+  ])) assert.deepEqual(readings(text), values, text);
+  assert.deepEqual(readings("64 kib", "KiB"), [64]);
+  assert.deepEqual(readings("89,856B", "B"), [89856, 89.856]);
+  assert.deepEqual(readings("64 GiB", "KiB"), []);
 });
 
 test("bytes are those of the course's figures", () => {

@@ -35,9 +35,9 @@ export function mountExercises(root, t) {
     if (!form || !field || !verdict) continue;
     form.addEventListener("submit", (event) => {
       event.preventDefault();
-      const given = readNumber(field.value);
-      const right = given !== null && Math.abs(given - Number(place.dataset.answer)) <= Number(place.dataset.within);
-      verdict.textContent = t(given === null ? "exercise.no_number" : right ? "exercise.right" : "exercise.wrong");
+      const given = readings(field.value, place.querySelector(".unit")?.textContent ?? "");
+      const right = given.some((one) => Math.abs(one - Number(place.dataset.answer)) <= Number(place.dataset.within));
+      verdict.textContent = t(given.length === 0 ? "exercise.no_number" : right ? "exercise.right" : "exercise.wrong");
       verdict.classList.toggle("good", right);
       verdict.classList.toggle("bad", !right);
     });
@@ -45,15 +45,21 @@ export function mountExercises(root, t) {
 }
 
 /**
- * A number as people type it: with a comma or a point, a minus of either kind, a percent sign.
+ * What a number as people type it may mean: with a comma or a point, in full-width digits, a minus of
+ * either kind, a percent sign or the answer's own unit. "1,024" may be either of two; "two" is none.
  * @param {string} text
- * @returns {number | null}
+ * @param {string} [unit]
+ * @returns {number[]}
  */
-export function readNumber(text) {
-  let bare = text.trim().replace(/[−–]/g, "-").replace(/[%％\s]/g, "");
-  if (/^-?\d{1,3}(,\d{3})+(\.\d+)?$/.test(bare)) bare = bare.replace(/,/g, "");
-  bare = bare.replace(",", ".");
-  return /^[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?$/i.test(bare) ? Number(bare) : null;
+export function readings(text, unit = "") {
+  let bare = text.normalize("NFKC").replace(/[−–]/g, "-").replace(/。/g, ".").trim();
+  if (unit && bare.toLowerCase().endsWith(unit.toLowerCase())) bare = bare.slice(0, -unit.length);
+  bare = bare.replace(/[%\s]/g, "");
+  const found = [];
+  if (/^[+-]?[1-9]\d{0,2}(,\d{3})+(\.\d+)?$/.test(bare)) found.push(Number(bare.replace(/,/g, "")));
+  const point = bare.replace(",", ".");
+  if (/^[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?$/i.test(point)) found.push(Number(point));
+  return found;
 }
 
 /** @param {HTMLElement} root @param {import("./parts.js").Say} t */
