@@ -3,6 +3,8 @@
     samples    the models and the traces (session)
     served     the server: its address, its traces' ids, and the traces themselves (session)
     site       the course, exported to a folder (session)
+    handouts   heads of the long text as files of it are written, by the first token (session)
+    on_own_text   a widget of a lesson on such a file: on_own_text("06-rope", "far", handouts[0])
     page       a page that fails the test for any error in its console; nothing is opened yet
     open_app   page.goto with a view: open_app("#map/llama-short/1.2")
 
@@ -12,6 +14,7 @@ test that wants all four is marked `@every_look` (looks.py).
 
 from __future__ import annotations
 
+import json
 import shutil
 import subprocess
 import sys
@@ -22,8 +25,11 @@ from typing import Any
 
 import pytest
 from app_samples import Samples, make_samples
+from lessons_site import opened
+from own_page import HEADS, STARTS, Open, drop, select
 
 import attnscope
+from attnscope import tiles
 from attnscope.trace import Trace
 
 SECONDS_TO_START = 60
@@ -95,6 +101,32 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("course")
     export(folder)
     return folder
+
+
+@pytest.fixture(scope="session")
+def long_trace(samples: Samples) -> Trace:
+    return attnscope.open(samples.traces["llama-long"])
+
+
+@pytest.fixture(scope="session")
+def handouts(long_trace: Trace) -> dict[int, str]:
+    return {
+        start: json.dumps(tiles.handout(long_trace, HEADS, start=start), ensure_ascii=False)
+        for start in STARTS
+    }
+
+
+@pytest.fixture
+def on_own_text(page: Any, site: Path, language: str) -> Open:
+    def go(slug: str, id: str, text: str, *, row: int = 50) -> Any:
+        opened(page, site, language, slug)
+        widget = page.locator(f"#widget-{id}")
+        drop(widget, text)
+        widget.and_(page.locator(".of-own")).wait_for()
+        select(widget, "row", row)
+        return widget
+
+    return go
 
 
 @pytest.fixture(scope="module")

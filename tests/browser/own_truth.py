@@ -140,6 +140,12 @@ def cosines_of(vectors: np.ndarray) -> np.ndarray:
     return found
 
 
+def nearest(line: np.ndarray, row: int) -> list[int]:
+    """A token and the seven of the largest cosines by size, in the order of the text."""
+    others = [at for at in np.argsort(-np.abs(line), kind="stable") if at != row][:7]
+    return sorted([row, *map(int, others)])
+
+
 def softmax(scores: np.ndarray) -> np.ndarray:
     raised = np.exp(scores - scores.max())
     found: np.ndarray = raised / raised.sum()

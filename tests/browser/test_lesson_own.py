@@ -16,15 +16,13 @@ import numpy as np
 import pytest
 from app_samples import Samples
 from lessons_site import choose, faults, move, number, numbers, opened
-from own_page import all_own, check, drop, select
+from own_page import HEADS, STARTS, all_own, check, drop, select
 from own_truth import SHOWN, Head, gathered, head_of, softmax
 
 import attnscope
 from attnscope import tiles
 from attnscope.trace import Trace
 
-HEADS = [(2, 3), (0, 1), (2, 2), (3, 0)]
-STARTS = [0, 36]
 BOTH = pytest.mark.parametrize("language", ["en", "zh"])
 LESSONS = (
     "01-embeddings", "02-projections", "03-softmax", "04-masking", "05-whole", "06-rope",

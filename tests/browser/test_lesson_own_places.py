@@ -1,7 +1,7 @@
-"""Lessons 1, 6 and 7 on the reader's own text: embeddings, places and two heads' jobs.
+"""Lessons 6 and 7 on the reader's own text: tokens that change places, and two heads' jobs.
 
-The referees know the model: its table of embeddings, and its config, by which attnscope.positions
-turns queries and keys back; the page has the handout alone.
+The referee has the model's config, by which attnscope.positions turns queries and keys back; the
+page has the handout alone.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 import pytest
 from app_samples import SHORT, Samples, make_model, make_tokenizer
-from lessons_site import choose, faults, move, number, numbers, opened
-from own_page import check, drop, select
+from lessons_site import choose, move, number, numbers, opened
+from own_page import HEADS, STARTS, Open, check, drop, select
 from own_truth import (
     Head,
     Placed,
@@ -23,6 +23,7 @@ from own_truth import (
     embeddings_of,
     gathered,
     head_of,
+    nearest,
     placed_of,
     softmax,
 )  # fmt: skip
@@ -32,138 +33,10 @@ from attnscope import tiles
 from attnscope.tiles.handouts import clearest
 from attnscope.trace import Trace
 
-HEADS = [(2, 3), (0, 1), (2, 2), (3, 0)]
-STARTS = [0, 36]
 ROW = 50
 BOTH = pytest.mark.parametrize("language", ["en", "zh"])
 NEAR = 1e-8
 """Angles of a thousand radians, and frequencies of nine digits that are multiplied by them."""
-
-
-@pytest.fixture(scope="module")
-def trace(samples: Samples) -> Trace:
-    return attnscope.open(samples.traces["llama-long"])
-
-
-@pytest.fixture(scope="module")
-def files(trace: Trace) -> dict[int, str]:
-    """A handout for each place where a part may begin."""
-    return {
-        start: json.dumps(tiles.handout(trace, HEADS, start=start), ensure_ascii=False)
-        for start in STARTS
-    }
-
-
-Open = Callable[..., Any]
-
-
-@pytest.fixture
-def own(page: Any, site: Path, language: str) -> Open:
-    """A widget on a file's text, with the row that asks."""
-
-    def go(slug: str, id: str, text: str, *, row: int = ROW) -> Any:
-        opened(page, site, language, slug)
-        widget = page.locator(f"#widget-{id}")
-        drop(widget, text)
-        widget.and_(page.locator(".of-own")).wait_for()
-        select(widget, "row", row)
-        return widget
-
-    return go
-
-
-def nearest(line: np.ndarray, row: int) -> list[int]:
-    """A token and the seven of the largest cosines by size, in the order of the text."""
-    others = [at for at in np.argsort(-np.abs(line), kind="stable") if at != row][:7]
-    return sorted([row, *map(int, others)])
-
-
-@BOTH
-@pytest.mark.parametrize("start", STARTS)
-def test_real_embeddings_are_compared_directly(
-    own: Open, files: dict[int, str], trace: Trace, samples: Samples, start: int
-) -> None:
-    widget = own("01-embeddings", "cosine", files[start])
-    vectors = embeddings_of(trace, samples.models["llama"])[start : start + 64]
-    for way, cosines in (
-        ("plain", cosines_of(vectors)), ("centred", cosines_of(vectors - vectors.mean(0))),
-    ):  # fmt: skip
-        choose(widget, way)
-        line = cosines[ROW]
-        keys = nearest(np.round(line, 8), ROW)
-        check(widget, "cosine", line[keys])
-        others = np.delete(line, ROW)
-        assert number(widget, "mean") == pytest.approx(others.mean(), abs=1e-8)
-    again = [at for at in range(64) if at != ROW
-             and trace.tokens[start + at].id == trace.tokens[start + ROW].id]  # fmt: skip
-    said = widget.locator('[data-name="verdict"]').inner_text()
-    for at in again:
-        assert f"{start + at + 1} " in said
-    for name in ("layer", "head"):
-        assert widget.locator(f'select[data-name="own.{name}"]').is_hidden()
-    assert faults(widget.page) == []
-
-
-def test_the_same_token_at_two_places_is_the_same_to_everybody(
-    own: Open, files: dict[int, str], trace: Trace
-) -> None:
-    """What lesson 1 is about: cosine 1 with it, whoever asks, from wherever."""
-    ids = [token.id for token in trace.tokens[:64]]
-    [first, *others] = next(
-        places for places in ([at for at, one in enumerate(ids) if one == id] for id in ids)
-        if 2 <= len(places) <= 7
-    )  # fmt: skip
-    widget = own("01-embeddings", "cosine", files[0], row=first)
-    bars = widget.locator(".bars .bar")
-    shown = {int(bars.nth(at).locator(".name").inner_text().split()[0]) - 1:
-             number(widget, f"cosine.{at}") for at in range(bars.count())}  # fmt: skip
-    for at in (first, *others):
-        assert shown[at] == pytest.approx(1, abs=1e-9)
-    said = widget.locator('[data-name="verdict"]').inner_text()
-    assert "same embedding" in said
-    assert [f"{at + 1} " in said for at in others] == [True] * len(others)
-    alone = next(at for at, one in enumerate(ids) if ids.count(one) == 1)
-    select(widget, "row", alone)
-    widget.get_by_text("Nothing is as much like a token as itself").wait_for()
-
-
-@BOTH
-def test_a_window_of_all_cosines_folds_along_its_diagonal(
-    own: Open, files: dict[int, str], trace: Trace, samples: Samples
-) -> None:
-    widget = own("01-embeddings", "grid", files[36])
-    vectors = embeddings_of(trace, samples.models["llama"])[36 : 36 + 64]
-    window = range(ROW - 11, ROW + 1)
-    for way, cosines in (
-        ("plain", cosines_of(vectors)), ("centred", cosines_of(vectors - vectors.mean(0))),
-    ):  # fmt: skip
-        choose(widget, way)
-        for i in window:
-            shown = [number(widget, f"g.{i}.{j}") for j in window]
-            np.testing.assert_allclose(shown, cosines[i, list(window)], atol=1e-8)
-            assert shown == [number(widget, f"g.{j}.{i}") for j in window]
-    cell = widget.locator("button.cell").nth(1)
-    cell.click()
-    pair = widget.locator('[data-name="pair"]').inner_text()
-    assert pair.count(cell.inner_text()) == 2  # the other way round: always the same
-
-
-def test_rows_without_a_direction_are_said(own: Open, files: dict[int, str]) -> None:
-    """An embedding of zeros, and tokens that are all the same."""
-    said = json.loads(files[0])
-    n = 64
-    said["embeddings"] = {"norms": [2.0] * n, "cosines": [[1] * n] * n}
-    widget = own("01-embeddings", "cosine", json.dumps(said))
-    widget.get_by_text("…").wait_for()  # the names of so many others are not all written
-    choose(widget, "centred")
-    widget.get_by_text("nothing is left of this embedding").wait_for()
-    said["embeddings"]["norms"][ROW] = 0
-    said["embeddings"]["cosines"] = [
-        [None if ROW in (i, j) else 1 for j in range(n)] for i in range(n)
-    ]
-    drop(widget, json.dumps(said))
-    select(widget, "row", ROW)
-    widget.get_by_text("all zeros").wait_for()
 
 
 def swapped(widget: Any, at: int) -> None:
@@ -201,11 +74,11 @@ class Row:
 @BOTH
 @pytest.mark.parametrize("start", STARTS)
 def test_a_real_row_notices_its_order_but_not_its_place(
-    own: Open, files: dict[int, str], trace: Trace, samples: Samples, start: int
+    on_own_text: Open, handouts: dict[int, str], long_trace: Trace, samples: Samples, start: int
 ) -> None:
-    widget = own("06-rope", "order", files[start])
-    head, row = head_of(trace, *HEADS[0], start), start + ROW
-    truth = Row(head, placed_of(trace, samples.models["llama"], *HEADS[0]), row)
+    widget = on_own_text("06-rope", "order", handouts[start])
+    head, row = head_of(long_trace, *HEADS[0], start), start + ROW
+    truth = Row(head, placed_of(long_trace, samples.models["llama"], *HEADS[0]), row)
     before = truth.turned(truth.window)
     np.testing.assert_allclose(before[:-1], head.weights[row, truth.window], rtol=1e-4)
     np.testing.assert_allclose(numbers(widget, "weight", 7), before, rtol=1e-5, atol=NEAR)
@@ -234,13 +107,18 @@ def test_a_real_row_notices_its_order_but_not_its_place(
 @BOTH
 @pytest.mark.parametrize(("start", "id"), [(0, "order-plain"), (36, "order-plain"), (36, "order")])
 def test_a_real_row_is_a_bag_of_words_where_positions_are_not_told(
-    own: Open, files: dict[int, str], trace: Trace, samples: Samples, start: int, id: str
+    on_own_text: Open,
+    handouts: dict[int, str],
+    long_trace: Trace,
+    samples: Samples,
+    start: int,
+    id: str,
 ) -> None:
-    widget = own("06-rope", id, files[start])
+    widget = on_own_text("06-rope", id, handouts[start])
     if id == "order":
         choose(widget, "none")
-    head, row = head_of(trace, *HEADS[0], start), start + ROW
-    truth = Row(head, placed_of(trace, samples.models["llama"], *HEADS[0]), row)
+    head, row = head_of(long_trace, *HEADS[0], start), start + ROW
+    truth = Row(head, placed_of(long_trace, samples.models["llama"], *HEADS[0]), row)
     for at in (None, 2, 0):
         if at is not None:
             swapped(widget, at)
@@ -255,11 +133,11 @@ def test_a_real_row_is_a_bag_of_words_where_positions_are_not_told(
 
 @BOTH
 def test_a_real_pair_scores_by_its_distance_alone(
-    own: Open, files: dict[int, str], trace: Trace, samples: Samples
+    on_own_text: Open, handouts: dict[int, str], long_trace: Trace, samples: Samples
 ) -> None:
-    widget = own("06-rope", "far", files[36])
-    head, row = head_of(trace, *HEADS[0], 36), 36 + ROW
-    placed = placed_of(trace, samples.models["llama"], *HEADS[0])
+    widget = on_own_text("06-rope", "far", handouts[36])
+    head, row = head_of(long_trace, *HEADS[0], 36), 36 + ROW
+    placed = placed_of(long_trace, samples.models["llama"], *HEADS[0])
     for key in head.named(row, 5):
         choose(widget, str(key - 36), 0)
         shown = widget.locator('input[type="range"][data-name="distance"]').input_value()
@@ -293,13 +171,13 @@ def jobs_of(trace: Trace, start: int, row: int) -> tuple[list[Head], list[int], 
 @BOTH
 @pytest.mark.parametrize("start", STARTS)
 def test_one_row_serves_two_real_heads_up_to_a_hundred_percent(
-    own: Open, files: dict[int, str], trace: Trace, start: int
+    on_own_text: Open, handouts: dict[int, str], long_trace: Trace, start: int
 ) -> None:
-    widget = own("07-heads", "jobs", files[start])
+    widget = on_own_text("07-heads", "jobs", handouts[start])
     select(widget, "other", "0.1")
     select(widget, "row", ROW)
     row = start + ROW
-    heads, keys, rows = jobs_of(trace, start, row)
+    heads, keys, rows = jobs_of(long_trace, start, row)
     wants = [keys.index(int(head.weights[row, start:].argmax()) + start) for head in heads]
     count = len(keys)
     common = softmax((rows[0] + rows[1]) / 2)
@@ -353,10 +231,10 @@ LACKS: dict[str, tuple[str, str, Callable[[dict[str, Any]], object], str]] = {
 
 @pytest.mark.parametrize("case", LACKS)
 def test_numbers_that_are_not_there_are_a_sentence_and_another_head_a_way_out(
-    page: Any, site: Path, files: dict[int, str], case: str
+    page: Any, site: Path, handouts: dict[int, str], case: str
 ) -> None:
     slug, id, damage, sentence = LACKS[case]
-    said = json.loads(files[0])
+    said = json.loads(handouts[0])
     damage(said)
     opened(page, site, "en", slug)
     widget = page.locator(f"#widget-{id}")
@@ -378,20 +256,22 @@ def test_numbers_that_are_not_there_are_a_sentence_and_another_head_a_way_out(
     assert "small llama" in page.locator('#widget-hide [data-name="own"]').inner_text()
 
 
-def test_two_jobs_need_two_heads(page: Any, site: Path, trace: Trace) -> None:
+def test_two_jobs_need_two_heads(page: Any, site: Path, long_trace: Trace) -> None:
     opened(page, site, "en", "07-heads")
     widget = page.locator("#widget-jobs")
-    drop(widget, json.dumps(tiles.handout(trace, HEADS[:1], start=0)))
+    drop(widget, json.dumps(tiles.handout(long_trace, HEADS[:1], start=0)))
     widget.locator(".own .fault", has_text="one head alone").wait_for()
     assert "of-own" not in str(widget.get_attribute("class"))
 
 
-def test_a_layer_that_turns_nothing_is_told_of_no_order(own: Open, trace: Trace) -> None:
+def test_a_layer_that_turns_nothing_is_told_of_no_order(
+    on_own_text: Open, long_trace: Trace
+) -> None:
     """As it would be in a model without positions: the numbers are there, the angles are not."""
-    said = tiles.handout(trace, HEADS, start=36)
+    said = tiles.handout(long_trace, HEADS, start=36)
     said["heads"][0]["rotary"]["turns"] = []
-    widget = own("06-rope", "order", json.dumps(said))
-    head, row = head_of(trace, *HEADS[0], 36), 36 + ROW
+    widget = on_own_text("06-rope", "order", json.dumps(said))
+    head, row = head_of(long_trace, *HEADS[0], 36), 36 + ROW
     wanted = head.weights[row, row - 5 : row + 1]
     for way in ("rotated", "none"):
         choose(widget, way)
@@ -399,12 +279,14 @@ def test_a_layer_that_turns_nothing_is_told_of_no_order(own: Open, trace: Trace)
         check(widget, "weight", [*wanted, 1 - wanted.sum()])
         assert number(widget, "moved") == 0
     assert widget.get_by_text("This layer turns no query").is_visible()
-    widget = own("06-rope", "far", json.dumps(said))
+    widget = on_own_text("06-rope", "far", json.dumps(said))
     assert widget.locator('[data-name="verdict"]').inner_text().startswith("Level")
 
 
 @pytest.mark.parametrize("family", ["glm", "stablelm"])
-def test_heads_of_which_a_part_turns(own: Open, tmp_path: Path, family: str, site: Path) -> None:
+def test_heads_of_which_a_part_turns(
+    on_own_text: Open, tmp_path: Path, family: str, site: Path
+) -> None:
     """Half of a head in neighbouring pairs, and a quarter in halves."""
     tokenizer = make_tokenizer()
     model = make_model(family, vocabulary=len(tokenizer))
@@ -419,7 +301,7 @@ def test_heads_of_which_a_part_turns(own: Open, tmp_path: Path, family: str, sit
     placed = placed_of(trace, tmp_path / "model", 1, 2, interleaved=family == "glm")
     assert placed.rope.rotary == turning
     head = head_of(trace, 1, 2)
-    widget = own("06-rope", "order", text)
+    widget = on_own_text("06-rope", "order", text)
     truth = Row(head, placed, ROW)
     swapped(widget, 0)
     order = [ROW - 4, ROW - 5, *truth.window[2:]]
@@ -428,14 +310,14 @@ def test_heads_of_which_a_part_turns(own: Open, tmp_path: Path, family: str, sit
     )
     choose(widget, "none")
     np.testing.assert_allclose(numbers(widget, "weight", 7), truth.untold(), rtol=1e-5, atol=NEAR)
-    widget = own("06-rope", "far", text)
+    widget = on_own_text("06-rope", "far", text)
     assert f"{turning} of the head's {width} numbers" in widget.inner_text()
     assert number(widget, "apart") < 1e-9
 
 
 @pytest.mark.real_model
 @pytest.mark.parametrize("name", ["smollm2", "gemma3"])
-def test_real_models_on_real_texts(page: Any, site: Path, own: Open, name: str) -> None:
+def test_real_models_on_real_texts(page: Any, site: Path, on_own_text: Open, name: str) -> None:
     from attnscope.capture.models import load as load_model
     from attnscope.capture.models import path
 
@@ -445,12 +327,12 @@ def test_real_models_on_real_texts(page: Any, site: Path, own: Open, name: str) 
     heads = clearest(trace)
     text = json.dumps(tiles.handout(trace, heads, start=4), ensure_ascii=False)
     vectors = embeddings_of(trace, folder)[4:68]
-    widget = own("01-embeddings", "cosine", text)
+    widget = on_own_text("01-embeddings", "cosine", text)
     line = cosines_of(vectors)[ROW]
     check(widget, "cosine", line[nearest(np.round(line, 8), ROW)])
     layer, head = heads[0]
     placed, whole = placed_of(trace, folder, layer, head), head_of(trace, layer, head, 4)
-    widget = own("06-rope", "order", text)
+    widget = on_own_text("06-rope", "order", text)
     truth = Row(whole, placed, 4 + ROW)
     swapped(widget, 2)
     order = [*truth.window[:2], truth.window[3], truth.window[2], *truth.window[4:]]
@@ -459,8 +341,8 @@ def test_real_models_on_real_texts(page: Any, site: Path, own: Open, name: str) 
     )
     move(widget, "move", 1000)
     assert number(widget, "shifted") < 1e-9
-    widget = own("06-rope", "far", text)
+    widget = on_own_text("06-rope", "far", text)
     assert number(widget, "here") == pytest.approx(number(widget, "real"), abs=1e-6)
-    widget = own("07-heads", "jobs", text)
+    widget = on_own_text("07-heads", "jobs", text)
     assert number(widget, "together") <= number(widget, "best") + 1e-12
     assert page.evaluate("sessionStorage.length") == 1  # kept for the next page, large as it is

@@ -122,7 +122,7 @@ export const enOwn = {
   "own.fault.embeddings.old": "This file was made before attnscope wrote embeddings. Make it again with attnscope look --handout.",
   "own.fault.embeddings.none": "This capture holds no embeddings: it is older, or its model was not at hand. Capture the text again.",
   "own.fault.rotary.old": "This file was made before attnscope wrote queries and keys. Make it again with attnscope look --handout.",
-  "own.fault.rotary.none": "Layer {layer}, head {head}: how its queries and keys were turned is not known. The capture is older (then capture the text again), or what the model does with positions could not be confirmed (then try another layer).",
+  "own.fault.rotary.none": "Layer {layer}, head {head}: how its queries and keys were turned is not known. Either the model turns none here, or in a way that could not be confirmed: try another layer or model. Or the capture is older: then capture the text again.",
   "own.fault.rotary.biased": "Layer {layer}, head {head}: its scores are not made of queries and keys alone, so moving tokens would not tell what becomes of them. Choose another head.",
   "own.fault.one_head": "This text comes with one head alone, and two are compared here. Open a file with more heads: attnscope look --handout writes the clearest of each kind.",
   "own.fault.no_map": "This text has no layer with an attention map.",

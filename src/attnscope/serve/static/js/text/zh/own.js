@@ -122,7 +122,7 @@ export const zhOwn = {
   "own.fault.embeddings.old": "做这个文件的 attnscope 还不写嵌入向量。请用 attnscope look --handout 重新生成。",
   "own.fault.embeddings.none": "这次捕获里没有嵌入向量：可能捕获得早，也可能当时拿不到模型。请重新捕获这段文本。",
   "own.fault.rotary.old": "做这个文件的 attnscope 还不写 q 和 k。请用 attnscope look --handout 重新生成。",
-  "own.fault.rotary.none": "第 {layer} 层第 {head} 个头：不知道它的 q 和 k 是怎样转的。可能捕获得早（请重新捕获这段文本），也可能模型怎样处理位置没能核实（换一层试试）。",
+  "own.fault.rotary.none": "第 {layer} 层第 {head} 个头：不知道它的 q 和 k 是怎样转的。可能模型在这里不转，或者转法没能核实：换一层或换一个模型试试。也可能捕获得早：那就重新捕获这段文本。",
   "own.fault.rotary.biased": "第 {layer} 层第 {head} 个头：它的分数不只由 q 和 k 算出，所以挪动 token 说明不了分数会怎样。请换一个头。",
   "own.fault.one_head": "这段文本只带了一个头，而这里要比较两个。请打开头多一些的文件：attnscope look --handout 会写出每一类里最典型的头。",
   "own.fault.no_map": "这段文本没有一层带注意力图。",
