@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from lessons_site import move, opened
+from lessons_site import choose, move, opened
 
 from attnscope.lessons.site import load
 
@@ -29,7 +29,7 @@ STATE = """(widget) => {
   const shown = [...widget.querySelectorAll(".stand output")]
     .filter((one) => !echo.test(one.dataset.name))
     .map((one) => `${one.dataset.name} ${one.textContent}`);
-  const said = [...widget.querySelectorAll(".verdict, .fact, .sentence, .word")]
+  const said = [...widget.querySelectorAll(".verdict, .fact, .sentence, .word, .name")]
     .map((one) => `${one.className} ${one.textContent}`);
   const places = ["d", "cx", "cy", "x", "y", "class", "fill-opacity"];
   const drawn = [...widget.querySelectorAll("svg *")]
@@ -61,6 +61,8 @@ def settle(widget: Any) -> None:
 
 def ready(widget: Any, name: str) -> None:
     """What must be on before an input acts: QK-Clip for its threshold."""
+    if name == "threshold" and widget.get_attribute("data-widget") == "lookup":
+        choose(widget, "clip")
     if name == "tau":
         widget.locator('[data-name="clip"]').check()
         move(widget, "growth", 10)
@@ -113,23 +115,32 @@ def test_every_button_and_box_changes_what_its_widget_shows(
 
 
 def acts(widget: Any, button: Any) -> bool:
-    """Whether it changes what is shown, as things are or once some slider was moved."""
+    """Whether it changes what is shown, as things are or once some slider was moved.
+
+    Afterwards all is as before: a box is off again, and of a switch the same is chosen.
+    """
+    chosen = button.locator("xpath=..").locator('[aria-pressed="true"]')
+    back = chosen.get_attribute("data-choice") if chosen.count() == 1 else None
     settle(widget)
     before = state(widget)
     press(widget, button)
-    if state(widget) != before:
-        return True
+    found = state(widget) != before
     sliders = widget.locator('.stand input[type="range"]')
-    for at in range(sliders.count()):
+    for at in range(0 if found else sliders.count()):
         name, now = sliders.nth(at).get_attribute("data-name"), sliders.nth(at).input_value()
         move(widget, name, far(sliders.nth(at)))
         settle(widget)
         before = state(widget)
         press(widget, button)
-        if state(widget) != before:
-            return True
+        found = state(widget) != before
         move(widget, name, float(now))
-    return False
+        if found:
+            break
+    if back is not None:
+        button.locator("xpath=..").locator(f'[data-choice="{back}"]').click()
+    elif button.get_attribute("type") == "checkbox" and button.is_checked():
+        button.click()
+    return found
 
 
 def press(widget: Any, button: Any) -> None:
