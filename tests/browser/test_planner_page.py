@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from lessons_site import faults
 from looks import every_look
@@ -284,6 +285,37 @@ def test_the_plot_draws_a_line_for_each_scheme_and_takes_a_context(page: Any, si
     context = int(page.locator("input[data-field=context]").input_value())
     assert 100 < context < 10_000
     check_shown(page, said(context=context))
+
+
+def test_the_plot_is_logarithmic_and_has_the_devices_line_where_its_room_ends(
+    page: Any, site: Path
+) -> None:
+    """Every point of every line, by the logarithms of the planner's own values."""
+    opened(page, site)
+    picture = said()["picture"]
+    drawn, [room] = page.evaluate(
+        "[[...document.querySelectorAll('.plot .scheme')].map((one) => one.getAttribute('points')"
+        ".split(' ').map((point) => point.split(',').map(Number))),"
+        " [...document.querySelectorAll('.plot .room path')].map((one) =>"
+        " Number(one.getAttribute('d').match(/M[\\d.]+ ([\\d.]+)H/)[1]))]"
+    )
+    wanted = {tuple(map(float, one["sizes"])) for one in picture["lines"]}
+    lengths = [float(one) for one in picture["lengths"]]
+    points = np.array(drawn)  # [lines, lengths, 2]
+    assert points.shape == (len(wanted), len(lengths), 2)
+    across = np.polyfit(np.log2(lengths), points[0, :, 0], 1)
+    assert across[0] > 0
+    shown = []
+    low, high = (np.log2(min(map(min, wanted))), np.log2(max(map(max, wanted))))
+    down = np.polyfit([low, high], [points[..., 1].max(), points[..., 1].min()], 1)
+    for line in points:
+        np.testing.assert_allclose(line[:, 0], np.polyval(across, np.log2(lengths)), atol=0.11)
+        shown.append((line[:, 1] - down[1]) / down[0])
+    for sizes in wanted:
+        # A height is rounded to a tenth of a pixel.
+        assert any(np.allclose(np.log2(sizes), one, atol=0.2 / -down[0]) for one in shown)
+    bytes_of_room = 2 ** ((room - down[1]) / down[0])
+    assert bytes_of_room == pytest.approx(float(picture["rooms"][0]), rel=0.02)
 
 
 @pytest.mark.parametrize(
