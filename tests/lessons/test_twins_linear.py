@@ -135,12 +135,23 @@ def test_entries_are_counted_as_the_planner_counts_them(
     assert found["scanned"] == entry_pairs(tokens, ratio)
     assert found["kept"] == min(6, tokens) + tokens // ratio
     seen = np.array(found["map"])
+    groups = tokens // ratio
+    scores = index_scores(*_scores(1, tokens, groups), scale=0.5)[0]
     for t, row in enumerate(seen):
         assert (row[max(0, t - 5) : t + 1] == 1).all()
-        entries = {at // ratio for at in np.flatnonzero(row == 2)}
-        # An entry is read only once its last token is there, and at most `count` of them.
-        assert all((one + 1) * ratio <= t + 1 for one in entries)
-        assert len(entries) <= count
+        assert not row[t + 1 :].any()
+        # An entry is read only once its last token is there, and whole but for what the window
+        # shows as it is; those of the largest scores, of which several may be 0.
+        there, near = (t + 1) // ratio, set(range(max(0, t - 5), t + 1))
+        cells = [set(range(at * ratio, (at + 1) * ratio)) - near for at in range(there)]
+        marked = set(np.flatnonzero(row == 2))
+        shown = [at for at in range(there) if cells[at] & marked]
+        assert marked == {cell for at in shown for cell in cells[at]}
+        others = [at for at in range(there) if cells[at] and at not in shown]
+        hidden = sum(not one for one in cells)
+        assert min(count, there) - hidden <= len(shown) <= min(count, there)
+        if shown and others:
+            assert scores[t, shown].min() >= scores[t, others].max()
 
 
 def test_a_twin_that_went_astray_is_noticed() -> None:
