@@ -90,6 +90,9 @@ def test_lessons_are_those_of_the_plan(course: Course) -> None:
         ("number: 3", "number: 4", "the field 'number' differs"),
         ("scores=8,7,9", "scores=8,7,8", "scores=8,7,9"),
         (":::exercise sixty-four", ":::exercise sixty-five", "exercise sixty-four"),
+        ("law.64 within=0.01", "law.64 within=0.5", "within=0.01"),
+        ("{exp:variance/std/0/1@.2}", "{exp:variance/std/0/2@.2}", "exp variance/std/0/1@.2"),
+        ("{exp:variance/std/0/1@.2}", "{exp:variance/std/0/1@.1}", "exp variance/std/0/1@.2"),
     ],
 )
 def test_a_difference_between_the_languages_is_noticed(
@@ -115,6 +118,7 @@ def test_a_lesson_or_term_in_one_language_alone_is_noticed(course: Course) -> No
         ("{fig:softmax.8_7_9.largest}", "66.5%", "66.5 %"),
         (r"{math: e^7}", r"{math: e^7 = 1097}", "1097"),
         ("question: How", "question: 66.5% or how", "66.5 %"),
+        ("summary: Weights", "summary: 66.5% or weights", "66.5 %"),
         ('| "Dividing', '| 24.5% "Dividing', "24.5 %"),
     ],
 )

@@ -32,6 +32,12 @@ def test_a_rule_without_rows_never_holds() -> None:
     assert reading.kind_of({"shares": [None, None, 0.1, None, 0.2]}) == "mixed"
 
 
+def test_a_share_of_just_a_half_is_enough() -> None:
+    shares = [0.4, 0.5, 0.6, None, None]
+    assert node("reading.js", [("kindOf", [shares, 0.5])]) == ["induction"]
+    assert reading.kind_of({"shares": shares}, half=0.5) == "induction"
+
+
 def test_what_arrives_is_weight_times_norm() -> None:
     for one in reading.kept()["maps"]:
         rows = one["weights"]

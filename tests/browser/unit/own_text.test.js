@@ -140,6 +140,12 @@ test("what a map covers of a head's weight is a mean over its rows", () => {
   assert.equal(covered({ ...head, weights: [[null]] }, [[1]]), 0);
 });
 
+test("tokens are counted as in the whole text, of which a part is here", () => {
+  const handout = checked(made(6, { before: 3 }));
+  const [head] = handout.heads;
+  assert.deepEqual(rowOf({ handout, head, other: head, row: 5 }, 6, t).names, ["4 ␣w0", "5 ␣w1", "6 ␣w2", "7 ␣w3", "8 ␣w4", "9 ␣w5"]);
+});
+
 test("a window of tokens holds the one that asks, and the next hidden one is found", () => {
   const handout = checked(made(20));
   const [head] = handout.heads;
@@ -152,6 +158,10 @@ test("a window of tokens holds the one that asks, and the next hidden one is fou
   assert.deepEqual(windowOf(subject(19), 6, 2), [14, 15, 16, 17, 18, 19]);
   assert.equal(hiddenFrom(head, 4), 5);
   assert.equal(hiddenFrom(head, 19), null);
+  // Of a sliding window's row the first keys are out of sight, too, but have come already.
+  const slides = { ...head, weights: head.weights.map((row, i) => row.map((one, j) => (i - j < 3 ? one : null))) };
+  assert.equal(hiddenFrom(slides, 9), 10);
+  assert.equal(hiddenFrom(slides, 19), null);
 });
 
 test("a file's heads are those that it holds, and no other", async () => {
@@ -183,6 +193,8 @@ test("a trace's heads are asked for once, and those of one part are kept togethe
   const handout = await found.heads([{ layer: 3, head: 0 }, { layer: 3, head: 1 }]);
   assert.deepEqual(handout.heads.map((one) => one.head), [0, 1]);
   assert.deepEqual(asked, ["mine 3.1 2", "mine 3.0 2"]);
+  // However many were looked at before, the one that is asked for is there.
+  for (let head = 2; head < 12; head++) assert.equal((await found.heads([{ layer: 3, head }])).heads[0].head, head);
   await assert.rejects(openText({ kind: "trace", id: "empty", start: 0 }, { ...source, layers: async () => [] }), { key: "own.fault.no_map" });
 });
 
