@@ -150,6 +150,19 @@ def test_a_word_used_before_it_is_introduced_is_noticed(course: Course, tmp_path
         assert found[0].startswith(f"{language}/03-softmax.md:")
 
 
+@pytest.mark.parametrize("language", ["en", "zh"])
+def test_a_term_that_no_lesson_introduces_is_noticed(course: Course, language: str) -> None:
+    """Not while lessons before it are still to be written."""
+    known = dict(course.terms[language])
+    known["of_nobody"] = replace(known["entropy"], id="of_nobody", spellings=("of nobody",))
+    changed = replace(course, terms={**course.terms, language: known})
+    [said] = in_order(changed)
+    assert said.startswith(f"{language}/glossary.md:")
+    assert "nothing introduces the term 'of_nobody'; write {new:of_nobody}" in said
+    fewer = {**course.lessons, language: course.lessons[language][1:]}
+    assert "of_nobody" not in " ".join(in_order(replace(changed, lessons=fewer)))
+
+
 @pytest.mark.parametrize(
     ("language", "id", "before", "after", "word"),
     [

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import doctest
 import importlib
+import json
 import re
 from dataclasses import replace
 from html import escape, unescape
@@ -16,15 +17,23 @@ from types import MappingProxyType
 
 import numpy as np
 import pytest
+import torch
 
 from attnscope.lessons import figures
 from attnscope.lessons.site import code, load, mathml, values
-from attnscope.lessons.site.build import draw_lesson, index_page, lesson_page, timeline_page
+from attnscope.lessons.site.build import (
+    draw_lesson,
+    front_page,
+    index_page,
+    lesson_page,
+    timeline_page,
+)
 from attnscope.lessons.site.course import CONTENT, Course, Lesson
 from attnscope.lessons.site.flow import steps
 from attnscope.lessons.site.page import Page
 from attnscope.lessons.site.source import Text, parse
 from attnscope.lessons.site.words import LANGUAGES, say
+from attnscope.plan.find import CONFIGS
 
 FRONT = "---\nid: softmax\nnumber: 3\ntitle: T\nquestion: Q\nallow: 9\nsummary: S\n---\n"
 EXAMPLES = (
@@ -95,6 +104,8 @@ def test_a_window_and_the_list_name_a_lesson_as_its_file_does(
 
 
 def test_a_page_says_in_which_language_the_other_one_is(course: Course) -> None:
+    for language, lang in (("en", "en"), ("zh", "zh-Hans")):
+        assert f'<a href="{language}/index.html" lang="{lang}">' in front_page(course)
     for language, other in (("en", "zh-Hans"), ("zh", "en")):
         html = index_page(course, language)
         assert f'lang="{other}" hreflang="{other}"' in html
@@ -216,6 +227,25 @@ def test_each_step_of_the_flow_belongs_to_the_lesson_that_explains_it(course: Co
         if step.id in terms:
             new = re.compile(rf"\{{new:{terms[step.id]}[|}}]")
             assert [at for at, text in texts.items() if new.search(text)] == [step.lesson], step.id
+
+
+def test_a_latent_and_an_indexer_learn_what_the_librarys_do() -> None:
+    """From transformers' own modules, made of the published configs."""
+    from transformers.models.deepseek_v2.configuration_deepseek_v2 import DeepseekV2Config
+    from transformers.models.deepseek_v2.modeling_deepseek_v2 import DeepseekV2Attention
+    from transformers.models.glm_moe_dsa.configuration_glm_moe_dsa import GlmMoeDsaConfig
+    from transformers.models.glm_moe_dsa.modeling_glm_moe_dsa import GlmMoeDsaIndexer
+
+    old, new = (json.loads((CONFIGS / f"{name}.json").read_text("utf-8"))
+                for name in ("deepseek-v2", "glm-5.3"))  # fmt: skip
+    with torch.device("meta"):
+        latent = DeepseekV2Attention(DeepseekV2Config(**old), 0)
+        indexer = GlmMoeDsaIndexer(GlmMoeDsaConfig(**new), 0)
+    by_id = {one.id: one for one in steps()}
+    made = latent.kv_a_proj_with_mqa.weight.numel() + latent.kv_b_proj.weight.numel()
+    assert by_id["latent"].real_parameters == made
+    assert by_id["latent"].real == f"T × {latent.kv_a_proj_with_mqa.out_features}"
+    assert by_id["choice"].real_parameters == sum(one.numel() for one in indexer.parameters())
 
 
 @pytest.mark.parametrize("language", LANGUAGES)

@@ -74,6 +74,17 @@ def test_what_is_not_its_own_is_spared(built: list[int], tmp_path: Path, name: s
     assert not built
 
 
+def test_a_link_to_a_folder_elsewhere_is_spared(built: list[int], tmp_path: Path) -> None:
+    there, elsewhere = tmp_path / "other", tmp_path / "elsewhere"
+    there.mkdir()
+    elsewhere.mkdir()
+    (there / "mine").symlink_to(elsewhere)
+    with pytest.raises(ValueError, match=r"other holds other files: mine\. Give a new folder"):
+        export(there)
+    assert (there / "mine").is_symlink()
+    assert not built
+
+
 def test_a_file_added_to_an_export_is_spared(built: list[int], tmp_path: Path) -> None:
     there = tmp_path / "course"
     export(there)
@@ -112,6 +123,11 @@ def test_places_that_cannot_be_replaced(
     monkeypatch.chdir(here)
     with pytest.raises(ValueError, match="cannot be replaced as a whole; give a folder in it"):
         export(Path())
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    monkeypatch.setattr("os.path.ismount", lambda place: Path(place) == disk)
+    with pytest.raises(ValueError, match="disk cannot be replaced as a whole; give a folder in it"):
+        export(disk)
     assert not built
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import re
 from typing import Any
 
 import numpy as np
@@ -16,6 +18,7 @@ from attnscope.lessons.experiments import latent
 from attnscope.lessons.figures.configs import model
 from attnscope.lessons.site import keepers
 from attnscope.mechanisms.latent import LatentAttention
+from attnscope.plan.find import CONFIGS
 from attnscope.positions import Rope
 
 NEAR = 1e-10
@@ -119,6 +122,9 @@ def test_a_page_carries_every_model_by_its_name() -> None:
     for language in ("en", "zh"):
         models = keepers.kept(language)["models"]
         assert [one["id"] for one in models] == list(keepers.NAMES) == list(keepers._models())
+        # Some names are the same in both, but in English none has a Chinese character.
+        chinese = [bool(re.search("[\u3400-\u9fff]", one["name"])) for one in models]
+        assert any(chinese) is (language == "zh")
         assert all(store["growth"] in ("token", "window", "fixed", "compressed")
                    for one in models for store in one["stores"])  # fmt: skip
     whole = keepers._models()["qwen38-full"]
@@ -126,6 +132,16 @@ def test_a_page_carries_every_model_by_its_name() -> None:
         whole.bytes_at(1, dtype="bf16")
         == 4 * model("qwen3.8-27b").kv(context=1, dtype="bf16").per_token_bytes
     )
+
+
+def test_a_page_carries_the_sizes_that_a_config_has() -> None:
+    fields = json.loads((CONFIGS / "deepseek-v3.json").read_text("utf-8"))
+    names = {
+        "heads": "num_attention_heads", "nope": "qk_nope_head_dim", "rope": "qk_rope_head_dim",
+        "value": "v_head_dim", "rank": "kv_lora_rank",
+    }  # fmt: skip
+    for language in ("en", "zh"):
+        assert keepers.forms(language) == {name: fields[key] for name, key in names.items()}
 
 
 def test_a_twin_that_went_astray_is_noticed() -> None:
