@@ -6,6 +6,7 @@ Not here: the numbers (test_lesson_own.py, test_lesson_own_places.py).
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -149,3 +150,44 @@ def test_two_heads_that_want_one_token_get_all_of_it_twice(own: Open) -> None:
         assert "bad" not in marks(verdict)
     choose(widget, "1", 1)
     assert number(widget, "best") == 1
+
+
+def test_vectors_of_one_direction_and_another_length_are_not_called_the_same(
+    page: Any, site: Path, trace: Trace
+) -> None:
+    said_ = tiles.handout(trace, HEADS, start=0)
+    cosines = np.eye(64)
+    cosines[ROW, 7] = cosines[7, ROW] = cosines[ROW, 9] = cosines[9, ROW] = 1
+    norms = np.full(64, 2.0)
+    norms[9] = 3
+    said_["embeddings"] = {"norms": norms.tolist(), "cosines": cosines.tolist()}
+    widget = opened(page, site, "en", "01-embeddings").locator("#widget-cosine")
+    drop(widget, json.dumps(said_))
+    select(widget, "row", ROW)
+    widget.locator('[data-name="verdict"]', has_text="has the same embedding").wait_for()
+    assert said(widget).startswith("8 ")
+
+
+def test_a_real_pairs_chart_holds_its_lines_and_says_the_distance(own: Open, trace: Trace) -> None:
+    widget = own("06-rope", "far")
+    weights = head_of(trace, 2, 3).weights[ROW]
+    for key in np.argsort(-weights, kind="stable")[:2]:
+        choose(widget, str(key), 0)
+        names = widget.locator("dl.facts dt").all_inner_texts()
+        assert f"Score in the model, at the distance {ROW - key}" in names
+        ends = widget.locator("svg.chart text[text-anchor=end]")
+        low, high = (float(ends.nth(at).get_attribute("y")) - 4 for at in (2, 0))
+        for line in widget.locator("svg.chart path.law, svg.chart path.second").all():
+            heights = [float(one) for one in re.findall(r" (-?[\d.]+)", line.get_attribute("d"))]
+            assert high - 0.1 <= min(heights)
+            assert max(heights) <= low + 0.1
+
+
+def test_names_in_the_sentences_of_a_row_stand_before_its_tokens(own: Open, trace: Trace) -> None:
+    """What the widget says is said of A, B and C."""
+    widget = own("03-softmax", "properties")
+    names = widget.locator(".bars .bar .name").all_inner_texts()
+    keys = head_of(trace, 2, 3).named(ROW, 5)
+    assert [one.split()[:2] for one in names[:5]] == [
+        [f"{letter}:", str(key + 1)] for letter, key in zip("ABCDE", keys, strict=True)
+    ]

@@ -53,6 +53,8 @@ def test_pages_come_with_a_policy_and_say_where_notes_go(address: str) -> None:
     assert "script-src 'self'" in policy
     assert "unsafe" not in policy
     assert ask(address)[0] == 200
+    assert ask(address + "zh/")[:2] == ask(address + "zh/index.html")[:2]
+    assert ask(address + "zh/")[0] == 200
     assert ask(address + "assets/course.js")[0] == 200
 
 
