@@ -99,6 +99,35 @@ def test_a_real_map_is_drawn_row_by_row_and_a_row_is_chosen_on_it(page: Any, sit
     assert later == [at > row for at in range(len(rows))]
 
 
+def test_a_circuit_says_whether_its_token_answers_with_itself(page: Any, site: Path) -> None:
+    opened(page, site, "en", "13-reading")
+    widget = page.locator("#widget-circuit")
+    widget.locator('[data-name="tokens"]').fill("a x y z x")
+    verdict = widget.locator('[data-name="verdict"]')
+    said = []
+    for layers in ("one", "two"):
+        choose(widget, layers)
+        said.append(verdict.inner_text())
+    assert said[0].startswith("It found its own likes, and says x again")
+    assert said[1] == "It says y."
+    # The same two sentences of a text whose first token is the last again.
+    widget.locator('[data-name="tokens"]').fill("x y z x")
+    assert verdict.inner_text() == said[1]
+    choose(widget, "one")
+    assert verdict.inner_text() == said[0]
+
+
+def test_a_published_shape_moves_the_sliders(page: Any, site: Path) -> None:
+    widget = opened(page, site, "en", "07-heads").locator("#widget-widths")
+    for name, shape in (("one", (1024, 1, 2048)), ("published", (1024, 16, 128))):
+        widget.locator(f'button[data-name="{name}"]').click()
+        sliders = [
+            widget.locator(f'input[type="range"][data-name="{one}"]').input_value()
+            for one in ("model", "heads", "width")
+        ]
+        assert tuple(map(int, sliders)) == shape
+
+
 def test_a_settled_prediction_says_so_and_stays_settled(page: Any, site: Path) -> None:
     opened(page, site, "en", "03-softmax")
     first = page.locator(".predict").first

@@ -93,6 +93,15 @@ def test_keys_in_fewer_numbers_are_the_singular_values_of_the_scores(head: Any) 
     np.testing.assert_allclose(np.array(found), here, atol=1e-6)
 
 
+def test_a_pair_without_a_score_has_none_in_fewer_numbers_either(head: Any) -> None:
+    given, *_ = head
+    known = [row.copy() for row in given["scores"]]
+    known[3][1] = None
+    [found] = node("squeeze.js", [("squeezedScores", [{**given, "scores": known}, len(known)])])
+    assert found[3].pop(1) is None
+    assert all(one is not None for row in found for one in row)
+
+
 def test_an_indexer_that_knows_the_head_scores_entries_by_their_sum(head: Any) -> None:
     given, scores, _, _ = head
     here = scores[START:, START:]
