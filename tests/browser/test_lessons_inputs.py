@@ -60,7 +60,9 @@ def settle(widget: Any) -> None:
 
 
 def ready(widget: Any, name: str) -> None:
-    """What must be on before an input acts: QK-Clip for its threshold."""
+    """What must be on before an input acts: QK-Clip for its threshold, turning for its width."""
+    if name in ("16", "64") and widget.get_attribute("data-widget") == "far":
+        choose(widget, "rotated")
     if name == "threshold" and widget.get_attribute("data-widget") == "lookup":
         choose(widget, "clip")
     if name == "tau":
@@ -111,6 +113,7 @@ def test_every_button_and_box_changes_what_its_widget_shows(
             if not one.is_visible() or one.get_attribute("aria-pressed") == "true":
                 continue
             said = one.evaluate("(one) => one.dataset.choice ?? one.dataset.name ?? one.className")
+            ready(widget, said)
             assert acts(widget, one), (widget.get_attribute("id"), said)
 
 
