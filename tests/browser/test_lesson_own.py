@@ -359,6 +359,16 @@ def test_the_readers_heads_are_counted_by_kind(own: Open, trace: Trace) -> None:
     assert number(widget, "chosen.first") == pytest.approx(first, rel=1e-6)
 
 
+@BOTH
+def test_what_a_silence_costs_is_said_to_be_in_no_capture(own: Open) -> None:
+    """The heads are shown by their weight on the first token then, and not as if by their cost."""
+    widget, _, _ = own("13-reading", "census-cost", row=None)
+    pressed = widget.locator('.stand [aria-pressed="true"]')
+    assert [one.get_attribute("data-choice") for one in pressed.all()] == ["first"]
+    note = widget.locator(".stand > .note").first.inner_text()
+    assert note.startswith(("What a head's silence costs is in no capture", "让一个头不出声"))
+
+
 def test_names_of_results_keep_their_room_on_a_phone(
     page: Any, site: Path, files: dict[int, Path]
 ) -> None:
@@ -390,8 +400,14 @@ def test_the_choice_is_offered_again_and_can_be_undone(
     widget.get_by_text(said).wait_for()
     about = widget.locator('[data-name="own.guide"]')
     assert "about the lesson's example" in about.inner_text()
+    guide = widget.locator(".guide")
+    about.evaluate("one => { one.open = false; }")  # `opened` unfolds a page's folds
+    assert not guide.is_visible()
+    about.locator("summary").click()
+    assert guide.is_visible()
     widget.locator('[data-name="own.back"]').click()
     assert about.is_hidden()
+    assert guide.is_visible()
     assert widget.locator(".stand").inner_html() == before
     assert widget.locator("[role=status]").first.inner_text() == "The lesson's example again."
     offer = page.locator('#widget-jacobian [data-name="own"]')

@@ -177,7 +177,7 @@ function chooser({ field: name, text, label, known, none }, t, onChange) {
   const note = h("p", { class: "note", role: "status" });
   const area = h("textarea", { rows: 7, spellcheck: "false", "aria-label": t("planner.config"), placeholder: t("planner.config.hint"), data: { field: `${name}.config` }, oninput: () => {
     note.textContent = "";
-    onChange({ [text]: area.value }, true);
+    onChange({ [text]: area.value || " " }, true); // a space keeps an emptied config a config
   } });
   const file = h("input", { type: "file", accept: ".json,application/json", hidden: true, tabindex: -1, "aria-hidden": true, onchange: async () => {
     const [one] = file.files ?? [];

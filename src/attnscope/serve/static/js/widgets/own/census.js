@@ -18,11 +18,12 @@ const TOP = 16;
 const EVERY = 5;
 
 /** @type {import("./control.js").OwnMount} */
-export const census = (place, _options, { handout, head }, t) => {
+export const census = (place, options, { handout, head }, t) => {
   const { all } = handout;
   const [layers, width] = [1 + Math.max(...all.map((one) => one.layer)), 1 + Math.max(...all.map((one) => one.head))];
   const kinds = [...ASKED, "mixed"];
-  const state = { by: "kind", layer: head.layer, head: head.head };
+  const cost = options.by === "cost";
+  const state = { by: cost ? "first" : "kind", layer: head.layer, head: head.head };
   const squares = all.map((one) => h("svg:rect", {
     x: LEFT + one.layer * CELL + 1, y: TOP + one.head * CELL + 1, width: CELL - 2, height: CELL - 2, rx: 2,
     onclick: () => choose(one.layer, one.head),
@@ -63,7 +64,7 @@ export const census = (place, _options, { handout, head }, t) => {
     state[name] = Math.round(now);
     update();
   }));
-  fill(place,
+  fill(place, cost ? h("p", { class: "note" }, t("own.census.cost")) : null,
     h("div", { class: "controls" }, switches(t("census.by"), [["kind", t("census.kind")], ["first", t("census.first")]], state.by, (by) => {
       state.by = by;
       update();

@@ -31,13 +31,17 @@ export function mountOwn(section, stand, { own, options, lesson }, { t, source }
   let mounted = lesson();
   const id = `own-${(numbers += 1)}`;
   const said = h("p", { class: "own-said", role: "status" });
-  const about = h("p", { class: "note", hidden: true, data: { name: "own.guide" } }, t("own.guide"));
-  section.querySelector(":scope > .guide")?.before(about);
+  // The guide speaks of the lesson's example, and of controls that a real text has no use for.
+  const guide = section.querySelector(":scope > .guide");
+  const about = h("details", { hidden: true, data: { name: "own.guide" } }, h("summary", null, t("own.guide")));
+  guide?.before(about);
   const swap = (/** @type {() => {dispose: () => void}} */ make, /** @type {boolean} */ active) => {
     mounted.dispose();
     mounted = make();
     section.classList.toggle("of-own", active);
     about.hidden = !active;
+    if (active && guide) about.append(guide);
+    else if (guide) about.after(guide);
     back.hidden = !active;
     name();
   };

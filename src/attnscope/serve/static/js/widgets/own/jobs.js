@@ -39,6 +39,8 @@ export const jobs = (place, _options, { handout, head, other, row }, t) => {
     .sort((a, b) => Number(one.weights[row][b]) - Number(one.weights[row][a]) || a - b).slice(0, NAMES));
   const keys = [...new Set(most.flat())].sort((a, b) => a - b);
   const names = keys.map((key) => numbered(handout, key));
+  // Each head's own largest; where both have the same, the second takes its next: one wish for two needs no second row.
+  const wishes = [most[0][0], most[1].find((key) => key !== most[0][0]) ?? most[1][0]].map((key) => keys.indexOf(key));
   const rows = heads.map((one) => rowScores(one, row));
   /** The named scores, and the joint one of the rest. @param {readonly (number | null)[]} scores */
   const parted = (scores) => {
@@ -47,7 +49,7 @@ export const jobs = (place, _options, { handout, head, other, row }, t) => {
   };
   const first = { one: [parted(meanScores(rows))], two: rows.map(parted) };
   const fresh = (/** @type {"one" | "two"} */ how) => first[how].map(({ named, rest }) => ({ named: [...named], rest }));
-  const state = { how: /** @type {"one" | "two"} */ ("one"), scores: fresh("one"), wants: most.map((found) => keys.indexOf(found[0])) };
+  const state = { how: /** @type {"one" | "two"} */ ("one"), scores: fresh("one"), wants: wishes };
   const real = first.two.map(({ named, rest }) => softmax([...named, rest]));
   const title = (/** @type {number} */ which) => t("own.jobs.head", { letter: "AB"[which], layer: heads[which].layer, head: heads[which].head });
   const got = ["A", "B"].map((letter) => output(`got.${letter}`));
@@ -92,11 +94,11 @@ export const jobs = (place, _options, { handout, head, other, row }, t) => {
     Object.assign(state, { how, scores: fresh(how) });
     rebuild();
   };
-  const wishes = heads.map((one, which) => switches(t("own.jobs.wants", { head: title(which) }), keys.flatMap((key, at) => (one.weights[row][key] === null ? [] : [/** @type {const} */ ([String(at), names[at]])])), String(state.wants[which]), (at) => {
+  const pickers = heads.map((one, which) => switches(t("own.jobs.wants", { head: title(which) }), keys.flatMap((key, at) => (one.weights[row][key] === null ? [] : [/** @type {const} */ ([String(at), names[at]])])), String(state.wants[which]), (at) => {
     state.wants[which] = Number(at);
     update();
   }));
-  fill(place, h("p", { class: "note" }, t("own.jobs")), h("div", { class: "controls" }, wishes),
+  fill(place, h("p", { class: "note" }, t("own.jobs")), h("div", { class: "controls" }, pickers),
     h("div", { class: "tools" }, switches(t("heads.jobs.how"), [["one", t("heads.jobs.one")], ["two", t("heads.jobs.two")]], state.how, set), " ",
       h("button", { type: "button", data: { name: "reset" }, onclick: () => set(state.how) }, t("own.jobs.own"))),
     columns,

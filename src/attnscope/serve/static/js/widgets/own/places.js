@@ -131,7 +131,9 @@ export const far = (place, _options, subject, t) => {
   const { head, row } = subject;
   const rotary = /** @type {Rotary} */ (head.rotary);
   const { keys, names } = rowOf(subject, NAMES, t);
-  const largest = keys.reduce((best, key) => (Number(head.weights[row][key]) > Number(head.weights[row][best]) ? key : best));
+  // The text's first token is a sink for many heads, and a sink scores much the same at every distance.
+  const telling = keys.filter((key) => subject.handout.start + key > 0 && key !== row);
+  const largest = (telling.length ? telling : keys).reduce((best, key) => (Number(head.weights[row][key]) > Number(head.weights[row][best]) ? key : best));
   const apartBy = (/** @type {number} */ key) => Math.max(0, row - key);
   const state = { way: /** @type {Way} */ ("rotated"), key: largest, start: 300, distance: apartBy(largest) };
   const chart = distanceChart(t);
