@@ -16,8 +16,9 @@ from attnscope.trace.format import VERSION
 from attnscope.trace.header import Header, LayerInfo, ModelInfo, Token
 from attnscope.trace.kinds import KINDS, HeadKind
 from attnscope.trace.layer import LayerRecord, MapPlanes
+from attnscope.trace.opening import open_trace
 from attnscope.trace.table import Means, Statistics
-from attnscope.trace.trace import Attended, Trace, open_trace
+from attnscope.trace.trace import Attended, Trace
 from attnscope.trace.writer import TraceWriter
 
 __all__ = [
