@@ -214,7 +214,7 @@ test("what a browser kept is believed only where it is a choice", () => {
 
 test("every widget that shows a row, a head or a mask has its way, and the others have none", () => {
   const own = Object.keys(WIDGETS).filter((name) => ownOf(name, {}));
-  assert.deepEqual(own.sort(), ["census", "cosine", "far", "grid", "growth", "hide", "jacobian", "jobs", "lid", "mix", "mixture", "nothing", "order", "pairs", "properties", "reading", "rules", "share", "sight", "squeeze", "still", "temperature", "weights"]);
+  assert.deepEqual(own.sort(), ["census", "cosine", "far", "grid", "growth", "hide", "jacobian", "jobs", "lid", "mix", "mixture", "nothing", "order", "pairs", "properties", "reading", "regroup", "rules", "share", "sight", "squeeze", "still", "temperature", "weights"]);
   assert.ok(ownOf("grid", { of: "cosine" })?.needs.embeddings);
   assert.ok(!ownOf("grid", { of: "score" })?.needs.embeddings);
   assert.ok(ownOf("weights", { heads: "yes" })?.needs.two);

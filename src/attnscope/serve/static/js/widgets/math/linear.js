@@ -19,6 +19,32 @@ export function positive(x) {
 }
 
 /**
+ * What a query takes from some keys and values by linear attention, in both orders of the products.
+ * @param {readonly number[]} q
+ * @param {readonly (readonly number[])[]} K
+ * @param {readonly (readonly number[])[]} V   a value for each key, all of one width
+ * @returns {{weights: number[], byWeights: number[], byTable: number[]}}
+ */
+export function linearRow(q, K, V) {
+  const query = q.map(positive);
+  const scores = K.map((k) => dot(query, k.map(positive)));
+  const weights = scores.map((one) => one / total(scores));
+  const byWeights = V[0].map((_, e) => total(V.map((v, at) => weights[at] * v[e])));
+  // The same in the other order: the table and its sum go from token to token, and no key is kept.
+  const table = q.map(() => V[0].map(() => 0));
+  const sum = q.map(() => 0);
+  K.forEach((k, at) => k.forEach((one, d) => {
+    sum[d] += positive(one);
+    V[at].forEach((value, e) => {
+      table[d][e] += positive(one) * value;
+    });
+  }));
+  const below = dot(query, sum);
+  const byTable = V[0].map((_, e) => total(query.map((one, d) => one * table[d][e])) / below);
+  return { weights, byWeights, byTable };
+}
+
+/**
  * The last of some random tokens, taking from all of them: by weights, by a table, and by a softmax.
  * @param {number} seed
  * @param {number} tokens
@@ -31,23 +57,8 @@ export function bothOrders(seed, tokens, width) {
   const [q] = rows(0, 1);
   const K = rows(1, tokens);
   const V = rows(1 + tokens, tokens);
-  const query = q.map(positive);
-  const scores = K.map((k) => dot(query, k.map(positive)));
-  const weights = scores.map((one) => one / total(scores));
-  const byWeights = q.map((_, e) => total(V.map((v, at) => weights[at] * v[e])));
-  // The same in the other order: the table and its sum go from token to token, and no key is kept.
-  const table = q.map(() => q.map(() => 0));
-  const sum = q.map(() => 0);
-  K.forEach((k, at) => k.forEach((one, d) => {
-    sum[d] += positive(one);
-    V[at].forEach((value, e) => {
-      table[d][e] += positive(one) * value;
-    });
-  }));
-  const below = dot(query, sum);
-  const byTable = q.map((_, e) => total(query.map((one, d) => one * table[d][e])) / below);
   const soft = softmax(K.map((k) => dot(q, k) / Math.sqrt(width)));
-  return { weights, softmax: soft, byWeights, byTable };
+  return { ...linearRow(q, K, V), softmax: soft };
 }
 
 /**

@@ -3,7 +3,7 @@
  * Which widgets run on the reader's own text, and what of it each needs.
  *
  * Those that are not here show no row, head or mask of attention (arrows, bytes, roofs, trainings),
- * or drawn vectors whose law is the point (spread, moved, merge, regroup). `circuit` reads what is
+ * or drawn vectors whose law is the point (spread, moved, merge). `circuit` reads what is
  * typed as it is. Values themselves are in no trace: what arrives is shown by its length or its weight.
  */
 
@@ -13,6 +13,7 @@ import { census } from "./census.js";
 import { cosine, cosines } from "./embeddings.js";
 import { jobs } from "./jobs.js";
 import { far, order } from "./places.js";
+import { regroup } from "./regroup.js";
 import { growth, hide, jacobian, lid, mix, nothing, properties, rules, temperature } from "./rows.js";
 import { grid, mixture, pairs, share, squeeze, still, weights } from "./squares.js";
 
@@ -61,6 +62,7 @@ const OWN = {
   order: { mount: order, needs: { row: true, rotary: true, near: 3 } },
   far: { mount: far, needs: { row: true, rotary: true } },
   jobs: { mount: jobs, needs: { row: true, two: true, apart: true, least: 2 } },
+  regroup: { mount: regroup, needs: { row: true, rotary: true, least: 2 } },
   squeeze: { mount: squeeze, needs: ROW },
   still: { mount: still, needs: { row: false } },
   share: { mount: share, needs: { row: true, two: true } },
