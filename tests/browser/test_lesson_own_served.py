@@ -148,7 +148,7 @@ def test_layers_without_a_map_are_not_offered(page: Any, course: Course) -> None
 @BOTH
 def test_a_typed_text_is_captured_and_shown(page: Any, course: Course, language: str) -> None:
     widget = widget_of(page, course, language, "04-masking", "weights")
-    widget.locator("details > summary").click()
+    widget.locator(".own-panel details > summary").click()
     form = widget.locator(".own-capture")
     form.locator('button[type="submit"]').click()
     empty = {"en": "The text is empty", "zh": "文本是空的"}[language]
@@ -187,7 +187,7 @@ def test_a_capture_is_cancelled_and_leaves_nothing(page: Any, course: Course) ->
     widget = widget_of(page, course, "en", "04-masking", "hide")
     before = set(course.captures.iterdir())
     stand = widget.locator(".stand").inner_html()
-    widget.locator("details > summary").click()
+    widget.locator(".own-panel details > summary").click()
     form = widget.locator(".own-capture")
     form.locator("textarea").fill("a " * 500)
     models = form.locator("select option")
@@ -205,7 +205,7 @@ def test_without_a_model_the_page_says_the_command(page: Any, course: Course) ->
         json={"schema": "attnscope.serve/1", "models": [{"name": "smollm2", "installed": False}]}
     ))  # fmt: skip
     widget = widget_of(page, course, "en", "04-masking", "weights")
-    widget.locator("details > summary").click()
+    widget.locator(".own-panel details > summary").click()
     widget.get_by_text("attnscope models pull smollm2").wait_for()
     assert widget.locator("textarea").is_hidden()
 

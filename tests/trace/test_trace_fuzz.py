@@ -38,13 +38,23 @@ def answers(opened: Trace) -> list[Any]:
         *(opened.statistics[name].tobytes() for name in opened.statistics.names),
         *(opened.received(0, head).tobytes() for head in range(4)),
         repr(opened.kinds()),
+        rows_of(opened),
     ]
+
+
+def rows_of(opened: Trace) -> bytes | None:
+    """The tokens' embeddings."""
+    found = opened.embeddings()
+    return None if found is None else found.tobytes()
 
 
 _MADE = Path(tempfile.mkdtemp(prefix="attnscope-test-"))
 _WHOLE = trace(CASE).save(_MADE / "t")
 _ANSWERS = answers(open_trace(_WHOLE))
-_FILES = {name: (_WHOLE / name).read_bytes() for name in ("trace.json", "layers/000.safetensors")}
+_FILES = {
+    name: (_WHOLE / name).read_bytes()
+    for name in ("trace.json", "layers/000.safetensors", "embeddings.safetensors")
+}
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -106,6 +116,13 @@ def test_a_damaged_layer_is_an_error(changes: list[tuple[float, int, str]]) -> N
     opens_to_the_same_or_says_so(layers_000_safetensors=data)
 
 
+@settings(max_examples=60, deadline=None)
+@given(edits)
+def test_damaged_embeddings_are_an_error(changes: list[tuple[float, int, str]]) -> None:
+    data = edit(_FILES["embeddings.safetensors"], changes)
+    opens_to_the_same_or_says_so(embeddings_safetensors=data)
+
+
 json_values = st.recursive(
     st.none()
     | st.booleans()
@@ -158,8 +175,10 @@ def test_a_signed_header_with_any_field_changed(place: tuple[Any, ...], value: A
     if whole is not None:
         assert is_clear(whole)
         return
-    told = {"tokens", "text", "layers", "statistics", "local", "sink_keys"}
+    told = {"tokens", "text", "layers", "statistics", "local", "sink_keys", "embeddings"}
     assert place[0] in _FREE | told
+    if place[0] == "embeddings":
+        assert rows_of(opened) in (None, _ANSWERS[-1])  # a signed trace without them is a trace
     if not opened.layers or not opened.layers[0].has_map:
         return  # a signed trace of fewer layers is a trace
     for head in range(4):
