@@ -149,7 +149,9 @@ def test_half_precision_is_recognised_within_its_rounding(dtype: torch.dtype) ->
         assert np.array_equal(found.pairs, wanted.pairs)
 
 
-@pytest.mark.parametrize("change", ["frequencies", "pairs", "norm"])
+@pytest.mark.parametrize(
+    "change", ["frequencies", "pairs", "norm", "later tokens", "the last token"]
+)
 def test_a_model_that_does_something_else_is_not_believed(
     change: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -162,6 +164,11 @@ def test_a_model_that_does_something_else_is_not_believed(
     def other(q: Any, k: Any, cos: Any, sin: Any, *rest: Any, **more: Any) -> Any:
         if change == "frequencies":
             cos, sin = cos**2 - sin**2, 2 * sin * cos  # twice the angle
+        if change in ("later tokens", "the last token"):
+            first = 2 if change == "later tokens" else cos.shape[1] - 1
+            double = cos**2 - sin**2, 2 * sin * cos
+            late = (torch.arange(cos.shape[1]) >= first)[:, None]
+            cos, sin = torch.where(late, double[0], cos), torch.where(late, double[1], sin)
         if change == "pairs":
             q, k = q.flip(-1), k.flip(-1)
         q, k = own(q, k, cos, sin, *rest, **more)
@@ -201,6 +208,14 @@ def test_sequences_of_a_batch_are_turned_by_their_own_places(batch: str) -> None
             keys = record.array("k").astype(float)
             back = turned(keys, record.rotation, -(np.arange(keys.shape[1]) - origin))
             assert np.abs(back - plain).max() < 1e-4 * np.abs(plain).max()
+
+
+@pytest.mark.parametrize("family", ["qwen3", "gemma3_text"])
+def test_as_many_tokens_as_key_heads_are_told_apart(family: str) -> None:
+    """A norm's output has tokens before heads in one family and behind them in the other."""
+    trace = attnscope.capture(small(family), ids(2)[0])
+    assert trace.model.kv_heads == 2
+    assert trace.layer(0).rotation is not None
 
 
 def test_a_text_of_one_token_tells_nothing() -> None:
