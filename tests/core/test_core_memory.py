@@ -40,8 +40,12 @@ def peak(impl: str, tokens: int, mode: str = "plain") -> float:
 
 
 def stays_within(most: float, impl: str, tokens: int, mode: str) -> bool:
-    """Whether one of three processes grows by less; what else is paged in adds, never subtracts."""
-    return any(peak(impl, tokens, mode) < most for _ in range(3))
+    """Whether one of ten processes grows by less; what else is paged in adds, never subtracts.
+
+    On some days every second process pages in 37 MiB of libraries: of three, all did in one run of
+    eight.
+    """
+    return any(peak(impl, tokens, mode) < most for _ in range(10))
 
 
 @pytest.mark.parametrize(("mode", "most"), [("plain", 48), ("gradient", 64), ("map", 190)])
