@@ -26,6 +26,7 @@ def run(t):
     if gradient:
         out.sum().backward()
 run(64)
+run(512)  # several strips: libraries that only these use are paged in before it counts
 before = high()
 run(T)
 print(json.dumps(high() - before))
@@ -40,12 +41,8 @@ def peak(impl: str, tokens: int, mode: str = "plain") -> float:
 
 
 def stays_within(most: float, impl: str, tokens: int, mode: str) -> bool:
-    """Whether one of ten processes grows by less; what else is paged in adds, never subtracts.
-
-    On some days every second process pages in 37 MiB of libraries: of three, all did in one run of
-    eight.
-    """
-    return any(peak(impl, tokens, mode) < most for _ in range(10))
+    """Whether one of three processes grows by less; what else is paged in adds, never subtracts."""
+    return any(peak(impl, tokens, mode) < most for _ in range(3))
 
 
 @pytest.mark.parametrize(("mode", "most"), [("plain", 48), ("gradient", 64), ("map", 190)])
