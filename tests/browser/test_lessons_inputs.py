@@ -9,19 +9,17 @@ Not here: which numbers are right (test_lessons_outputs.py and the lessons' own 
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from lessons_site import choose, move, opened
+from served_course import served_course
 
 from attnscope.lessons.site import load
 
 PAGES = [one.slug for one in load().lessons["en"]]
-SECONDS = 30
 BOTH = pytest.mark.parametrize("language", ["en", "zh"])
 
 STATE = """(widget) => {
@@ -241,18 +239,8 @@ def test_widgets_work_by_keyboard_alone(page: Any, site: Path, slug: str) -> Non
 @pytest.fixture(scope="module")
 def course(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """The address of the served course, with no text captured."""
-    process = subprocess.Popen(
-        [sys.executable, "-m", "attnscope", "lessons", "--no-open", "--traces",
-         str(tmp_path_factory.mktemp("captures"))],
-        stdout=subprocess.PIPE, text=True,
-    )  # fmt: skip
-    assert process.stdout is not None
-    address = process.stdout.readline().strip()
-    assert address.startswith("http://127.0.0.1:"), "the server did not start"
-    yield address
-    process.terminate()
-    assert process.wait(SECONDS) == 0
-    process.stdout.close()
+    with served_course("--traces", str(tmp_path_factory.mktemp("captures"))) as address:
+        yield address
 
 
 SHOWN = """() => [...document.querySelectorAll(".widget")].map((widget) =>

@@ -6,16 +6,14 @@ Not here: what the server does with the file (tests/serve/test_notes.py).
 from __future__ import annotations
 
 import re
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from lessons_site import opened
+from served_course import served_course
 
-SECONDS = 30
 FIELD = ".notes textarea"
 SAID = ".notes [role=status]"
 
@@ -28,18 +26,9 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def course(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """The address of the course with notes in files."""
-    process = subprocess.Popen(
-        [sys.executable, "-m", "attnscope", "lessons", "--no-open", "--notes", str(folder),
-         "--traces", str(tmp_path_factory.mktemp("captures"))],
-        stdout=subprocess.PIPE, text=True,
-    )  # fmt: skip
-    assert process.stdout is not None
-    address = process.stdout.readline().strip()
-    assert address.startswith("http://127.0.0.1:"), "the server did not start"
-    yield address
-    process.terminate()
-    assert process.wait(SECONDS) == 0
-    process.stdout.close()
+    captures = str(tmp_path_factory.mktemp("captures"))
+    with served_course("--notes", str(folder), "--traces", captures) as address:
+        yield address
 
 
 def served(page: Any, course: str, language: str, slug: str) -> Any:
