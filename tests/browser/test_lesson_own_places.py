@@ -168,6 +168,33 @@ def jobs_of(trace: Trace, start: int, row: int) -> tuple[list[Head], list[int], 
     return heads, keys, [head.parts(row, keys) for head in heads]
 
 
+def test_two_heads_with_one_favourite_begin_with_two_wishes(
+    page: Any, site: Path, handouts: dict[int, str], long_trace: Trace
+) -> None:
+    heads = [head_of(long_trace, *HEADS[at]) for at in (0, 1)]
+    best = [head.weights[:64].argmax(1) for head in heads]
+    row = next(at for at in range(4, 64) if best[0][at] == best[1][at])
+    opened(page, site, "en", "07-heads")
+    widget = page.locator("#widget-jobs")
+    drop(widget, handouts[0])
+    widget.locator('[data-name="got.A"]').wait_for()
+    select(widget, "other", f"{HEADS[1][0]}.{HEADS[1][1]}")
+    select(widget, "row", row)
+    first, second = jobs_wishes(heads, row)
+    keys = sorted({key for head in heads for key in head.named(row, 3)})
+    pressed = widget.locator('.switch [aria-pressed="true"]')
+    chosen = [pressed.nth(at).get_attribute("data-choice") for at in (0, 1)]
+    assert chosen == [str(keys.index(first)), str(keys.index(second))]
+    assert number(widget, "best") == 1
+
+
+def jobs_wishes(heads: list[Head], row: int, start: int = 0) -> tuple[int, int]:
+    """The first head's largest key, and the second's largest of the others."""
+    first = int(heads[0].weights[row, start:].argmax()) + start
+    order = np.argsort(-heads[1].weights[row, start:], kind="stable") + start
+    return first, next(int(key) for key in order if key != first)
+
+
 @BOTH
 @pytest.mark.parametrize("start", STARTS)
 def test_one_row_serves_two_real_heads_up_to_a_hundred_percent(
@@ -178,9 +205,7 @@ def test_one_row_serves_two_real_heads_up_to_a_hundred_percent(
     select(widget, "row", ROW)
     row = start + ROW
     heads, keys, rows = jobs_of(long_trace, start, row)
-    first = int(heads[0].weights[row, start:].argmax()) + start
-    order = np.argsort(-heads[1].weights[row, start:], kind="stable") + start
-    second = next(int(key) for key in order if key != first)
+    first, second = jobs_wishes(heads, row, start)
     wants = [keys.index(first), keys.index(second)]
     count = len(keys)
     common = softmax((rows[0] + rows[1]) / 2)
